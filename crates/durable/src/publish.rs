@@ -1,0 +1,82 @@
+//! Replacing a small file atomically.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Access, Fs};
+
+/// What `publish` appends to the name of the file that it prepares.
+pub const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// The folder that holds `path` (`.` for a bare name).
+pub fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes the name of `path` durable by syncing the folder that holds it.
+pub fn sync_parent(fs: &dyn Fs, path: &Path) -> io::Result<()> {
+    fs.sync_dir(parent_of(path))
+}
+
+/// Puts `bytes` at `path`, replacing what stood there.
+///
+/// Four steps, each for a reason:
+/// 1. write `path.tmp` beside it: the old file stays whole while the new one grows, and a rename
+///    inside one folder cannot cross file systems;
+/// 2. sync it: otherwise the rename could become durable before the bytes, and a crash would leave
+///    an empty or torn file under the good name;
+/// 3. rename: readers see the old bytes or the new ones, never a mix;
+/// 4. sync the folder: otherwise a crash may bring the old file back after success was reported.
+///
+/// # Durability
+/// When it returns `Ok`, the new bytes survive a power loss. When it returns an error, the old or
+/// the new bytes stand at `path`.
+pub fn publish(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_for(path);
+    match fs.remove_file(&temporary) {
+        // A leftover of a publication that a crash interrupted.
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    let mut file = fs.create_new(&temporary, Access::Shared)?;
+    let written = file.append(bytes).and_then(|()| file.sync());
+    drop(file);
+    if let Err(e) = written.and_then(|()| fs.rename(&temporary, path)) {
+        // The name may be gone already; what matters is the first error.
+        fs.remove_file(&temporary).ok();
+        return Err(e);
+    }
+    sync_parent(fs, path)
+}
+
+fn temporary_for(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(TEMPORARY_SUFFIX);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RealFs, read_all};
+
+    #[test]
+    fn publishing_replaces_the_file_and_leaves_no_temporary_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("head");
+        publish(&RealFs, &path, b"one").unwrap();
+        publish(&RealFs, &path, b"two").unwrap();
+        assert_eq!(read_all(&RealFs, &path, 100).unwrap(), b"two");
+        assert_eq!(RealFs.read_dir(dir.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_the_current_one() {
+        assert_eq!(parent_of(Path::new("run.omni")), Path::new("."));
+        assert_eq!(parent_of(Path::new("a/run.omni")), Path::new("a"));
+    }
+}
