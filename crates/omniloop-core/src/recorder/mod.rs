@@ -1,0 +1,12 @@
+//! Recording a loop that must not wait for the disk, and recording any command.
+
+mod command;
+mod lines;
+mod payload;
+mod queue;
+mod schema;
+
+pub use command::{
+    CommandOptions, CommandOutcome, ExitStatus, record_command, record_command_with,
+};
+pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};

@@ -1,0 +1,4 @@
+//! Verifies any bytes as a journal: see `omniloop_core::fuzzing::verifier`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| omniloop_core::fuzzing::verifier(bytes));
