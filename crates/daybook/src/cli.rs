@@ -1,0 +1,68 @@
+//! The verbs.
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Outcome;
+use crate::verb;
+
+/// Keeps the evidence of AI work: records runs so that they can be replayed, questioned and proved.
+///
+/// What a file is, is told from its bytes, never from its name alone. A path that starts a rotated set
+/// stands for the whole set.
+#[derive(Debug, Parser)]
+#[command(
+    name = "daybook",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Demo(verb::demo::DemoArgs),
+    Record(verb::record::RecordArgs),
+    Verify(verb::verify::VerifyArgs),
+    Inspect(verb::inspect::InspectArgs),
+    Recover(verb::recover::RecoverArgs),
+    Export(verb::export::ExportArgs),
+    Attest(verb::attest::AttestArgs),
+    Key(verb::key::KeyArgs),
+    Completions(verb::completions::CompletionsArgs),
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> Outcome {
+        match self.verb {
+            Verb::Demo(args) => verb::demo::run(&args),
+            Verb::Record(args) => verb::record::run(&args),
+            Verb::Verify(args) => verb::verify::run(&args),
+            Verb::Inspect(args) => verb::inspect::run(&args),
+            Verb::Recover(args) => verb::recover::run(&args),
+            Verb::Export(args) => verb::export::run(&args),
+            Verb::Attest(args) => verb::attest::run(&args),
+            Verb::Key(args) => verb::key::run(&args),
+            Verb::Completions(args) => verb::completions::run(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_of_the_command_line_is_consistent() {
+        crate::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_explains_itself_with_examples() {
+        for verb in crate::command().get_subcommands() {
+            let name = verb.get_name();
+            assert!(verb.get_about().is_some(), "{name} has no description");
+            assert!(verb.get_after_help().is_some(), "{name} has no examples");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a path is, told from the bytes that stand there.
+
+use std::io;
+use std::path::Path;
+
+use durable::{FileKind, Fs as _, RealFs};
+use omniloop_core::journal::{Error, JournalPlayer, PlayerOptions};
+
+use crate::failure::Failure;
+
+/// A kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An `.omni` journal, or the first segment of a rotated set.
+    Run,
+}
+
+/// Why a path is no record: a stable word for programs, and the words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoRecord {
+    pub(crate) code: &'static str,
+    pub(crate) failure: Failure,
+}
+
+impl From<NoRecord> for Failure {
+    fn from(no: NoRecord) -> Self {
+        no.failure
+    }
+}
+
+/// Tells what stands at `path`. A damaged or newer record still is one: its own verb says what is
+/// wrong with it.
+pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
+    let no = |code, failure| Err(NoRecord { code, failure });
+    let shown = path.display();
+    let unreadable = |error: &io::Error| Failure::io(&format!("cannot open {shown}"), error);
+    let found = match RealFs.metadata(path) {
+        Ok(found) => found,
+        Err(error) => return no("unreadable", unreadable(&error)),
+    };
+    match found.kind {
+        FileKind::Directory => {
+            let failure = Failure::new(format!("{shown} is a folder, and no store of records"));
+            let hint = format!(
+                "name a file in it, such as {}",
+                path.join("run.omni").display()
+            );
+            return no("folder", failure.with_hint(hint));
+        }
+        FileKind::Other => {
+            let what =
+                format!("{shown} is a pipe, a socket or a device; a record is a regular file");
+            return no("not_a_file", Failure::new(what));
+        }
+        FileKind::File if found.len == 0 => {
+            return no(
+                "empty_file",
+                Failure::new(format!("{shown} is empty: no record was begun")),
+            );
+        }
+        FileKind::File => {}
+    }
+    let lenient = PlayerOptions {
+        lenient: true,
+        ..PlayerOptions::default()
+    };
+    match JournalPlayer::open_with(&RealFs, path, lenient) {
+        Err(Error::NotAJournal { .. }) => {
+            let failure = Failure::new(format!("{shown} is no record that daybook knows"));
+            let hint = "what a file is, is told from its bytes; daybook reads .omni journals";
+            no("unknown_kind", failure.with_hint(hint))
+        }
+        Err(Error::Io { source, .. }) => no("unreadable", unreadable(&source)),
+        Ok(_) | Err(_) => Ok(Kind::Run),
+    }
+}

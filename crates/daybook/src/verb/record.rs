@@ -1,0 +1,209 @@
+//! `daybook record`: flight-records any command.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use anstream::eprintln;
+use clap::Args;
+use durable::{Fs as _, RealFs};
+use omniloop_core::journal::{Durability, JournalOptions, JournalSigner};
+use omniloop_core::recorder::{
+    Closed, CommandOptions, Policy, RecorderOptions, record_command_with,
+};
+use serde_json::Map;
+
+use super::host;
+use crate::amounts::{self, Rotate};
+use crate::attesting::{Attesting, Signed};
+use crate::failure::{COULD_NOT, DONE, Failure, Outcome, is_io};
+use crate::keys;
+use crate::styles::{HINT, WARN};
+use crate::text::{bytes, count};
+
+/// Runs a command and records it: its output line by line, its signals, how it started and ended.
+///
+/// A line of standard output that is a JSON object is a telemetry record and advances the tick; every
+/// other line, and all of standard error, is a log record. The output still goes where it would have
+/// gone. Another process can read the file while it grows.
+///
+/// The exit code is the command's own, or 128 and the number of the signal that ended it. It is 2
+/// when the command succeeded and its recording did not.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  daybook record -o run.omni -- python train.py --lr 1e-3
+  daybook record -o run.omni --rotate 64MiB --rotate 1h -- ./control-loop
+  daybook record -o run.omni --key k.pem -- python train.py
+  daybook record -o run.omni --stdin --tick-on step -- ./simulator < commands.txt")]
+pub(crate) struct RecordArgs {
+    /// Where the recording goes: a file that does not exist yet.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Starts a new file at this size (64MiB, 10MB), number of records (100000) or age (30s, 10min,
+    /// 1h). May be repeated with another kind of limit.
+    #[arg(long, value_name = "LIMIT", value_parser = amounts::rotate)]
+    rotate: Vec<Rotate>,
+    /// Signs every file and keeps a signed attestation beside them, with this private key.
+    #[arg(long, value_name = "KEY")]
+    key: Option<PathBuf>,
+    /// The name of the run in its attestation, by default made from machine, path and time.
+    #[arg(long, value_name = "ORIGIN", requires = "key")]
+    origin: Option<String>,
+    /// When records are synced to the disk: buffered (at the end), every=RECORDS,
+    /// every=MILLISECONDSms, or each.
+    #[arg(long, value_name = "WHEN", default_value = "every=1000ms", value_parser = amounts::durability)]
+    durability: Durability,
+    /// Takes standard input, records it line by line, and passes it on.
+    #[arg(long)]
+    stdin: bool,
+    /// Only objects with this member are telemetry; others are log records.
+    #[arg(long, value_name = "FIELD")]
+    tick_on: Option<String>,
+    /// Also records this environment variable. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    env: Vec<String>,
+    /// When the disk cannot keep up, drops telemetry and records how much, instead of holding up the
+    /// command.
+    #[arg(long)]
+    drop_when_full: bool,
+    /// Replaces the recording that stands there, all of its files.
+    #[arg(long)]
+    force: bool,
+    /// Says nothing unless something goes wrong.
+    #[arg(short, long)]
+    quiet: bool,
+    /// The command and its arguments.
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &RecordArgs) -> Outcome {
+    let signer = args.key.as_deref().map(keys::signer).transpose()?;
+    let options = options(args, signer.as_ref())?;
+    let mut attesting = None;
+    let recorded = record_command_with(
+        &args.output,
+        &options,
+        Box::new(io::stdout()),
+        Box::new(io::stderr()),
+        || {
+            attesting = signer
+                .map(|signer| Attesting::start(&args.output, signer, args.origin.clone(), host()));
+        },
+    );
+    let attesting = attesting.transpose();
+    let outcome = match recorded {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // The journal says that the command did not start; so may its attestation.
+            if let Ok(Some(attesting)) = attesting {
+                attesting.finish(true).ok();
+            }
+            let exists = is_io(&error, io::ErrorKind::AlreadyExists);
+            let failure = Failure::from(error);
+            return Err(if exists {
+                failure.with_hint("--force replaces it, all of its files")
+            } else {
+                failure
+            });
+        }
+    };
+    let attested = match attesting {
+        Ok(None) => Ok(None),
+        Ok(Some(attesting)) => attesting
+            .finish(outcome.recording.is_ok())
+            .map(Some)
+            .map_err(Failure::from),
+        Err(error) => Err(Failure::io("cannot start a thread", &error)),
+    };
+    let mut lost = false;
+    match outcome.recording {
+        Ok(closed) if !args.quiet => summarise(args, &closed),
+        Ok(_) => {}
+        Err(error) => {
+            lost = true;
+            let path = args.output.display();
+            let failure = Failure::from(error);
+            let what = format!("the recording is incomplete: {}", failure.message);
+            let hint = format!(
+                "`daybook inspect {path}` shows what is there, `daybook recover {path}` closes a copy of it"
+            );
+            Failure::new(what).with_hint(hint).print("daybook");
+        }
+    }
+    match attested {
+        Ok(Some(signed)) if !args.quiet && !lost => tell_signed(&signed),
+        Ok(_) => {}
+        Err(failure) => {
+            lost = true;
+            let what = format!("the attestation is incomplete: {}", failure.message);
+            Failure::new(what).print("daybook");
+        }
+    }
+    if !args.quiet && !lost {
+        eprintln!(
+            "{HINT}hint:{HINT:#} daybook verify {}",
+            args.output.display()
+        );
+    }
+    let code = outcome.exit.code();
+    // A lost recording must not look like success.
+    Ok(if lost && code == DONE {
+        COULD_NOT
+    } else {
+        code
+    })
+}
+
+fn options(args: &RecordArgs, signer: Option<&JournalSigner>) -> Result<CommandOptions, Failure> {
+    let rotation = amounts::rotation(&args.rotate).map_err(Failure::new)?;
+    Ok(CommandOptions {
+        argv: args.command.clone(),
+        env: args.env.clone(),
+        record_stdin: args.stdin,
+        tick_on: args.tick_on.clone(),
+        context: Map::new(),
+        recorder: RecorderOptions {
+            journal: JournalOptions {
+                durability: args.durability,
+                rotation,
+                overwrite: args.force,
+                signer: signer.cloned(),
+                ..JournalOptions::default()
+            },
+            policy: if args.drop_when_full {
+                Policy::DropTelemetry
+            } else {
+                Policy::Block
+            },
+            ..RecorderOptions::default()
+        },
+    })
+}
+
+fn summarise(args: &RecordArgs, closed: &Closed) {
+    let path = args.output.display();
+    let files = closed.sealed.paths.len() as u64;
+    let lens = closed.sealed.paths.iter();
+    let len: u64 = lens
+        .filter_map(|p| Some(RealFs.metadata(p).ok()?.len))
+        .sum();
+    let records = count(closed.sealed.record_count, "record");
+    eprintln!(
+        "daybook: {records} in {} of {} at {path}",
+        count(files, "file"),
+        bytes(len)
+    );
+    if closed.dropped > 0 {
+        let dropped = count(closed.dropped, "telemetry record");
+        eprintln!("{WARN}daybook:{WARN:#} {dropped} dropped, since the disk did not keep up");
+    }
+}
+
+fn tell_signed(signed: &Signed) {
+    let Signed { origin, records } = signed;
+    eprintln!(
+        "daybook: the attestation covers {} of {origin}",
+        count(*records, "record")
+    );
+}

@@ -1,0 +1,26 @@
+//! The promises of the command line, kept by real processes.
+
+#[cfg(test)]
+mod attest;
+#[cfg(test)]
+mod export;
+#[cfg(test)]
+mod follow;
+#[cfg(test)]
+mod help;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
+mod key;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod record;
+#[cfg(test)]
+mod recover;
+#[cfg(test)]
+mod streams;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod verify;
