@@ -1,0 +1,59 @@
+//! Makes the generated blocks of the documents: `cargo dev generate-all --mode write|check`.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser};
+use durable::layout::markdown;
+use omniloop_core::journal::FrameKind;
+use omniloop_core::journal::layout as omni;
+
+use xtask::generate_all::{Block, GenerateAll};
+use xtask::reference::reference;
+
+/// Every generated block: its document, its name there, and what makes it.
+const BLOCKS: &[Block] = &[
+    block("CONTRIBUTING.md", "verbs", || {
+        reference(xtask::Cli::command(), 3)
+    }),
+    block("docs/cli.md", "cli", || reference(daybook::command(), 2)),
+    block("docs/formats/omni.md", "file_header", || {
+        markdown(omni::file_header::FIELDS)
+    }),
+    block("docs/formats/omni.md", "record_header", || {
+        markdown(omni::record_header::FIELDS)
+    }),
+    block("docs/formats/omni.md", "kinds", kinds),
+    block("docs/formats/omni-attestation.md", "omni-leaf", || {
+        markdown(omniloop_core::attest::layout::leaf::FIELDS)
+    }),
+    block("docs/formats/omni.md", "index_header", || {
+        markdown(omni::index_header::FIELDS)
+    }),
+    block("docs/formats/omni.md", "index_entry", || {
+        markdown(omni::index_entry::FIELDS)
+    }),
+    block("docs/formats/omni.md", "trailer", || {
+        markdown(omni::trailer::FIELDS)
+    }),
+];
+
+const fn block(file: &'static str, name: &'static str, text: fn() -> String) -> Block {
+    Block { file, name, text }
+}
+
+/// The table of record kinds.
+fn kinds() -> String {
+    let row = |kind: FrameKind| format!("| {} | {kind} | {} |\n", kind.code(), kind.meaning());
+    let rows: String = FrameKind::ALL.into_iter().map(row).collect();
+    format!("| code | kind | meaning |\n|---|---|---|\n{rows}")
+}
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    generate: GenerateAll,
+}
+
+fn main() -> ExitCode {
+    xtask::exit_code(Arguments::parse().generate.apply(BLOCKS))
+}
