@@ -1,4 +1,5 @@
 //! The promises of the command line, kept by real processes.
+// Each module is marked as a test, so that its helpers may unwrap like the tests themselves.
 
 #[cfg(test)]
 mod attest;
