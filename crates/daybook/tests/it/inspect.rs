@@ -165,6 +165,11 @@ fn files_behind_a_missing_one_are_named() {
     let ran = scratch.daybook(&["inspect", "run.omni"]).expect(1);
     assert!(ran.out.contains("not read: run.2.omni"), "{}", ran.out);
     assert!(ran.err.contains("segment 1 is missing"), "{}", ran.err);
+    let all = ["--kind", "telemetry", "--limit", "0"];
+    let listed = [&["inspect", "run.omni"], &all[..]].concat();
+    let ran = scratch.daybook(&listed).expect(1);
+    assert_eq!(ran.out.lines().count(), 30);
+    assert!(ran.err.contains("segment 1 is missing"), "{}", ran.err);
 }
 
 #[test]

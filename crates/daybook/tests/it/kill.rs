@@ -53,8 +53,15 @@ fn kill_the_recorder(options: &[&str], delay: Duration) {
         .filter(|(at, _)| *at + SEEN_BEFORE < killed)
         .count();
 
+    let facts = scratch.daybook(&["inspect", "run.omni", "--json"]);
+    let facts = facts.expect(0).json();
+    assert!(facts["stop"].is_null(), "{told}");
+    // Between the seal of one file and the start of the next, all that is there is whole: what tells
+    // is that the run has no end.
+    let between_files = facts["sealed"] == true;
     let verdict = scratch.daybook(&["verify", "run.omni"]);
-    assert_eq!(verdict.code, 2, "{told}: {verdict:?}");
+    let expected = if between_files { 0 } else { 2 };
+    assert_eq!(verdict.code, expected, "{told}: {verdict:?}");
     let records = scratch.records("run.omni");
     let recorded: Vec<u64> = payloads(&records, "telemetry")
         .iter()
@@ -71,6 +78,9 @@ fn kill_the_recorder(options: &[&str], delay: Duration) {
         recorded.len()
     );
     scratch.daybook(&["recover", "run.omni"]).expect(0);
+    if between_files {
+        return;
+    }
     scratch.daybook(&["verify", "run.recovered.omni"]).expect(0);
     let recovered = scratch.records("run.recovered.omni");
     assert_eq!(

@@ -73,6 +73,21 @@ fn what_was_done_is_told_as_json_and_an_earlier_recovery_is_not_replaced() {
 }
 
 #[test]
+fn a_set_whose_writer_was_killed_right_after_it_began_a_file_is_recovered() {
+    let scratch = Scratch::new();
+    scratch.run(90, Some(30)).seal().unwrap();
+    let mut header = scratch.read("run.2.omni");
+    header.truncate(32);
+    header[24] = 3;
+    scratch.write("run.3.omni", &header);
+    scratch.daybook(&["verify", "run.omni"]).expect(2);
+    scratch.daybook(&["recover", "run.omni"]).expect(0);
+    scratch
+        .daybook(&["verify", "--strict", "run.recovered.omni"])
+        .expect(0);
+}
+
+#[test]
 fn what_holds_no_record_cannot_be_recovered() {
     let scratch = Scratch::new();
     scratch.write("other", b"no record");

@@ -11,7 +11,7 @@ mod tests;
 
 use std::io;
 
-use crate::journal::{Error, Fault, FrameKind, FrameRef, Section, SegmentedPlayer};
+use crate::journal::{Error, FrameKind, FrameRef, SegmentedPlayer};
 
 pub use self::csv::{COLUMNS_MAX, write_csv};
 pub use flatten::{flatten, number_of};
@@ -100,7 +100,7 @@ fn for_each(
                 }
             }
             Ok(None) => {
-                stopped = stranded(player);
+                stopped = player.check_complete().err();
                 break;
             }
             Err(error) => stopped = Some(error),
@@ -110,23 +110,5 @@ fn for_each(
         records,
         truncated: player.is_truncated(),
         stopped,
-    })
-}
-
-/// A set that goes on behind a missing segment was not read to its end.
-fn stranded(player: &SegmentedPlayer) -> Option<Error> {
-    let later = match player.stranded_paths() {
-        Ok(paths) => paths.into_iter().next()?,
-        Err(error) => return Some(error),
-    };
-    Some(Error::Corrupt {
-        path: player.segment().path().to_owned(),
-        section: Section::SegmentSet,
-        offset: player.segment().position(),
-        tick: None,
-        fault: Fault::SegmentMissing {
-            missing: player.segment_count() as u64,
-            later,
-        },
     })
 }

@@ -7,7 +7,7 @@ use durable::{Access, Fs as _, ManualClock, RealFs, read_all};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::journal::{JournalOptions, RotationPolicy, StateJournal};
+use crate::journal::{Fault, JournalOptions, RotationPolicy, Section, StateJournal};
 
 struct Run {
     dir: tempfile::TempDir,

@@ -188,6 +188,26 @@ impl SegmentedPlayer {
         Ok(stranded.map(|(_, path)| path).collect())
     }
 
+    /// Answers whether the stream, read to its end, was the whole set.
+    ///
+    /// # Errors
+    /// `Corrupt` when files stand behind a missing segment.
+    pub fn check_complete(&self) -> Result<()> {
+        let Some(later) = self.stranded_paths()?.into_iter().next() else {
+            return Ok(());
+        };
+        Err(Error::Corrupt {
+            path: self.current.path().to_owned(),
+            section: Section::SegmentSet,
+            offset: self.current.position(),
+            tick: Some(self.current.last_tick()),
+            fault: Fault::SegmentMissing {
+                missing: self.paths.len() as u64,
+                later,
+            },
+        })
+    }
+
     /// How many segments there are.
     pub fn segment_count(&self) -> usize {
         self.paths.len()

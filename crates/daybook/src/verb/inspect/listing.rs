@@ -70,7 +70,7 @@ impl Listing {
                     self.shown += 1;
                     out.line(line(&frame))?;
                 }
-                Ok(None) => break,
+                Ok(None) => return Ok(player.check_complete().err()),
                 Err(error) => return Ok(Some(error)),
             }
         }

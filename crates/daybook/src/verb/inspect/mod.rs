@@ -8,6 +8,7 @@ mod survey;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use atune_core::storage::journal::JournalReader;
 use clap::Args;
 use durable::RealFs;
 use omniloop_core::export::Selection;
@@ -17,6 +18,7 @@ use crate::amounts::{Ticks, ticks};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::kind::{Kind, kind_of};
 use crate::output::Out;
+use crate::verb::study::print_facts;
 use listing::Listing;
 use survey::Survey;
 
@@ -86,7 +88,18 @@ impl InspectArgs {
 }
 
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
-    let Kind::Run = kind_of(&args.path)?;
+    if kind_of(&args.path)? == Kind::Study {
+        if args.follow || args.selects() {
+            let what = "--follow, --kind and --ticks choose records of a run; this is a study";
+            let hint = format!("daybook study ops {}", args.path.display());
+            return Err(Failure::new(what).with_hint(hint));
+        }
+        let reader = JournalReader::open(&args.path)?;
+        let mut out = Out::for_json(args.json);
+        print_facts(&mut out, &reader, args.json)?;
+        out.flush()?;
+        return Ok(DONE);
+    }
     let mut out = Out::for_json(args.json);
     let (mut player, opening) = open(args)?;
     let damage = if args.follow {

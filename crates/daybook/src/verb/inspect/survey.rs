@@ -104,7 +104,7 @@ impl Survey {
         };
         drop(progress);
         let stranded = player.stranded_paths()?;
-        let damage = damage.or_else(|| missing(player, &stranded));
+        let damage = damage.or_else(|| player.check_complete().err());
         let told = opening.or(damage.as_ref());
         Ok(Self {
             path: args.path.clone(),
@@ -136,22 +136,6 @@ impl Survey {
     pub(super) fn record_count(&self) -> u64 {
         self.counts.values().sum()
     }
-}
-
-/// A gap in a set is damage for who looks at all of it.
-fn missing(player: &SegmentedPlayer, stranded: &[PathBuf]) -> Option<Error> {
-    use omniloop_core::journal::{Fault, Section};
-    let later = stranded.first()?.clone();
-    Some(Error::Corrupt {
-        path: player.segment().path().to_owned(),
-        section: Section::SegmentSet,
-        offset: player.segment().position(),
-        tick: None,
-        fault: Fault::SegmentMissing {
-            missing: player.segment_count() as u64,
-            later,
-        },
-    })
 }
 
 fn segment_facts(path: &Path) -> SegmentFacts {
