@@ -30,6 +30,7 @@ enum Verb {
     Recover(verb::recover::RecoverArgs),
     Export(verb::export::ExportArgs),
     Attest(verb::attest::AttestArgs),
+    Study(verb::study::StudyArgs),
     Key(verb::key::KeyArgs),
     Completions(verb::completions::CompletionsArgs),
 }
@@ -44,6 +45,7 @@ impl Cli {
             Verb::Recover(args) => verb::recover::run(&args),
             Verb::Export(args) => verb::export::run(&args),
             Verb::Attest(args) => verb::attest::run(&args),
+            Verb::Study(args) => verb::study::run(&args),
             Verb::Key(args) => verb::key::run(&args),
             Verb::Completions(args) => verb::completions::run(&args),
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use anstream::eprintln;
+use atune_core::storage::journal::JournalError;
 use omniloop_core::attest::AttestError;
 use omniloop_core::export::ExportError;
 use omniloop_core::journal;
@@ -89,6 +90,21 @@ fn io_text(error: &io::Error) -> String {
 /// True when the error is the system's, of this kind.
 pub(crate) fn is_io(error: &journal::Error, kind: io::ErrorKind) -> bool {
     matches!(error, journal::Error::Io { source, .. } if source.kind() == kind)
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let failure = Self::new(chain_text(&error));
+        match &error {
+            JournalError::Corrupt { .. } => failure
+                .with_code(BAD_CODE)
+                .with_hint("`daybook verify` checks it whole; restore the files from a copy"),
+            JournalError::Unsupported { .. } => {
+                failure.with_hint("a newer daybook wrote it; upgrade to read it")
+            }
+            _ => failure,
+        }
+    }
 }
 
 impl From<journal::Error> for Failure {

@@ -13,6 +13,21 @@ use crate::failure::Failure;
 pub(crate) enum Kind {
     /// An `.omni` journal, or the first segment of a rotated set.
     Run,
+    /// An `.atj` study file.
+    Study,
+}
+
+impl Kind {
+    /// Goes on with a run; of another kind it says what to do instead.
+    pub(crate) fn run(self, path: &Path, instead: &str) -> Result<(), Failure> {
+        match self {
+            Self::Run => Ok(()),
+            Self::Study => {
+                let what = format!("{} is a study, not a run", path.display());
+                Err(Failure::new(what).with_hint(instead))
+            }
+        }
+    }
 }
 
 /// Why a path is no record: a stable word for programs, and the words for people.
@@ -60,6 +75,12 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
         }
         FileKind::File => {}
     }
+    if starts_as_study(path).map_err(|error| NoRecord {
+        code: "unreadable",
+        failure: unreadable(&error),
+    })? {
+        return Ok(Kind::Study);
+    }
     let lenient = PlayerOptions {
         lenient: true,
         ..PlayerOptions::default()
@@ -67,10 +88,22 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
     match JournalPlayer::open_with(&RealFs, path, lenient) {
         Err(Error::NotAJournal { .. }) => {
             let failure = Failure::new(format!("{shown} is no record that daybook knows"));
-            let hint = "what a file is, is told from its bytes; daybook reads .omni journals";
+            let hint =
+                "what a file is, is told from its bytes; daybook reads .omni runs and .atj studies";
             no("unknown_kind", failure.with_hint(hint))
         }
         Err(Error::Io { source, .. }) => no("unreadable", unreadable(&source)),
         Ok(_) | Err(_) => Ok(Kind::Run),
+    }
+}
+
+/// A study file starts with its header line.
+fn starts_as_study(path: &Path) -> io::Result<bool> {
+    const START: &[u8] = br#"{"record":"header""#;
+    let mut bytes = [0; START.len()];
+    match RealFs.open(path)?.read_exact_at(0, &mut bytes) {
+        Ok(()) => Ok(bytes == START),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
     }
 }

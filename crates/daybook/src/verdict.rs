@@ -11,6 +11,7 @@ use omniloop_core::journal::{
 use crate::output::Out;
 use crate::styles::{BAD, FAINT, GOOD, STRONG, WARN};
 use crate::text::{clean, count};
+use crate::verb::study::summary as study_summary;
 
 /// Prints the verdict on one path.
 pub(crate) fn print(
@@ -22,6 +23,9 @@ pub(crate) fn print(
         for segment in &set.segments {
             out.line(segment_line(segment))?;
         }
+    }
+    if verdict.kind == "study" && !verdict.facts.is_empty() {
+        out.line(format_args!("  {}", study_summary(&verdict.facts)))?;
     }
     for (finding, more) in grouped(&verdict.findings) {
         out.line(finding_line(finding, more))?;

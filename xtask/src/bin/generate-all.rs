@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use atune_core::storage::journal::record::{self as atj, RecordTable};
 use clap::{CommandFactory as _, Parser};
 use durable::layout::markdown;
 use omniloop_core::journal::FrameKind;
@@ -16,6 +17,20 @@ const BLOCKS: &[Block] = &[
         reference(xtask::Cli::command(), 3)
     }),
     block("docs/cli.md", "cli", || reference(daybook::command(), 2)),
+    block("docs/formats/atj.md", "header", || {
+        members(&atj::Header::TABLE)
+    }),
+    block("docs/formats/atj.md", "head", || members(&atj::Head::TABLE)),
+    block("docs/formats/atj.md", "pointer", || {
+        members(&atj::ExtentPointer::TABLE)
+    }),
+    block("docs/formats/atj.md", "extent", || {
+        members(&atj::ExtentHeader::TABLE)
+    }),
+    block("docs/formats/atj.md", "op-line", || {
+        members(&atj::OpLine::TABLE)
+    }),
+    block("docs/formats/atj.md", "operations", operations),
     block("docs/formats/omni.md", "file_header", || {
         markdown(omni::file_header::FIELDS)
     }),
@@ -39,6 +54,24 @@ const BLOCKS: &[Block] = &[
 
 const fn block(file: &'static str, name: &'static str, text: fn() -> String) -> Block {
     Block { file, name, text }
+}
+
+/// The members of one record of a study journal.
+fn members(table: &RecordTable) -> String {
+    let row = |m: &atj::Member| format!("| `{}` | {} |\n", m.name, m.meaning);
+    let rows: String = table.members.iter().map(row).collect();
+    format!(
+        "{}\n\n| member | meaning |\n|---|---|\n{rows}",
+        table.meaning
+    )
+}
+
+/// Every operation of a study journal with its members.
+fn operations() -> String {
+    let section = |table: &RecordTable| format!("### `{}`\n\n{}\n", table.name, members(table));
+    let count = atj::Op::TABLES.len();
+    let sections: String = atj::Op::TABLES.iter().map(section).collect();
+    format!("There are {count} kinds.\n\n{}\n", sections.trim_end())
 }
 
 /// The table of record kinds.

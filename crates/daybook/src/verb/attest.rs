@@ -12,7 +12,7 @@ use serde_json::json;
 use super::host;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::keys;
-use crate::kind::{Kind, kind_of};
+use crate::kind::kind_of;
 use crate::output::Out;
 use crate::text::{clean, count};
 
@@ -45,7 +45,7 @@ pub(crate) struct AttestArgs {
 }
 
 pub(crate) fn run(args: &AttestArgs) -> Outcome {
-    let Kind::Run = kind_of(&args.path)?;
+    kind_of(&args.path)?.run(&args.path, "a study has no attestation")?;
     let signer = keys::signer(&args.key)?;
     let previous: Result<Vec<_>, Failure> = args
         .previous_key

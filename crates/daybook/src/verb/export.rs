@@ -11,7 +11,7 @@ use omniloop_core::journal::{FrameKind, SegmentedPlayer};
 
 use crate::amounts::{Ticks, ticks};
 use crate::failure::{DONE, Failure, Outcome};
-use crate::kind::{Kind, kind_of};
+use crate::kind::kind_of;
 use crate::new_file::{NewFile, would_replace};
 use crate::output::Out;
 use crate::text::count;
@@ -60,7 +60,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Outcome {
-    let Kind::Run = kind_of(&args.path)?;
+    kind_of(&args.path)?.run(&args.path, "`daybook study export` writes its trials")?;
     let mut player = SegmentedPlayer::open(&args.path)?;
     let ticks = args.ticks.unwrap_or_default();
     let selection = Selection {

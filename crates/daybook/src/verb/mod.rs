@@ -9,6 +9,7 @@ pub(crate) mod key;
 pub(crate) mod omniloop;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod study;
 pub(crate) mod verify;
 
 use std::path::Path;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::verify_run;
 use crate::failure::{COULD_NOT, DONE, Failure, Outcome, is_io};
-use crate::kind::{Kind, kind_of};
+use crate::kind::kind_of;
 use crate::output::Out;
 use crate::styles::{GOOD, STRONG, WARN};
 use crate::text::count;
@@ -39,7 +39,10 @@ pub(crate) struct RecoverArgs {
 }
 
 pub(crate) fn run(args: &RecoverArgs) -> Outcome {
-    let Kind::Run = kind_of(&args.path)?;
+    kind_of(&args.path)?.run(
+        &args.path,
+        "a study needs no recovery: what its head does not name is not part of it",
+    )?;
     let options = RecoverOptions {
         output: args.output.clone(),
         ..RecoverOptions::default()

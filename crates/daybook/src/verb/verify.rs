@@ -1,9 +1,11 @@
 //! `daybook verify`: one verdict per path.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use atune_core::storage::journal::{JournalError, verify_study};
 use clap::Args;
-use durable::{Finding, Outcome, Severity, Verdict};
+use durable::{Finding, Outcome, RealFs, Severity, Verdict};
 use omniloop_core::journal::{Error, SetOptions, SetVerification, VerifyOptions};
 use serde_json::Map;
 
@@ -106,7 +108,27 @@ fn check(path: &Path, options: &SetOptions) -> Checked {
             },
             Err(error) => could_not(path, "run", code_of(&error), error.into()),
         },
+        Ok(Kind::Study) => check_study(path),
         Err(no) => could_not(path, "unknown", no.code, no.failure),
+    }
+}
+
+fn check_study(path: &Path) -> Checked {
+    match verify_study(Arc::new(RealFs), path) {
+        Ok(verdict) => Checked {
+            verdict,
+            run: None,
+            hint: None,
+        },
+        Err(error) => {
+            let code = match &error {
+                JournalError::Io { .. } => "unreadable",
+                JournalError::Unsupported { .. } => "newer_version",
+                JournalError::NotAStudy { .. } => "unknown_kind",
+                _ => "could_not_check",
+            };
+            could_not(path, "study", code, error.into())
+        }
     }
 }
 

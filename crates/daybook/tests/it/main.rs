@@ -22,6 +22,8 @@ mod recover;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod study;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod verify;

@@ -1,0 +1,30 @@
+//! atune: hyperparameter search by many workers on one crash-safe journal.
+//!
+//! * [`storage::journal::record`]: the records of a `.atj` journal, as `docs/formats/atj.md` shows them.
+//! * [`replica`]: the state machine. Pure: every operation, and why it may be refused.
+//! * [`storage`]: where operations are kept; every backend passes [`storage::conformance`].
+//! * [`storage::journal`]: reading and checking a study file.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use atune_core::number::JsonF64;
+//! use atune_core::storage::{MemoryStorage, Storage, conformance::example_config};
+//! use atune_core::trial::{Direction, TrialState, WorkerId};
+//!
+//! let store = MemoryStorage::new(Arc::new(durable::SystemClock::start()), WorkerId(0));
+//! let study = store.create_study(&example_config("demo", &[Direction::Minimize]))?;
+//! let trial = store.create_trial(study, None)?;
+//! store.transition(trial, TrialState::Waiting, TrialState::Running)?;
+//! store.set_values(trial, &[JsonF64(0.5)])?;
+//! store.transition(trial, TrialState::Running, TrialState::Complete)?;
+//! assert_eq!(store.trial(trial)?.state, TrialState::Complete);
+//! # Ok::<(), atune_core::storage::StorageError>(())
+//! ```
+
+pub mod lifecycle;
+pub mod number;
+pub mod outbox;
+pub mod replica;
+pub mod space;
+pub mod storage;
+pub mod trial;

@@ -1,0 +1,408 @@
+//! Reading a study: the present state, and what was added since.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use durable::{FileKind, Fs, RealFs, read_all};
+
+use super::codec::{decode_head_file, decode_header, decode_op, first_line};
+use super::error::{Fault, JournalError, Result, Section};
+use super::history::{DataFiles, Place, read_extent, walk_back};
+use super::record::{FORMAT_VERSION, Head, Header, METADATA_LEN_MAX, OpLine};
+use crate::replica::Replica;
+
+/// The most bytes of the file at a study's path: a header line and a head line.
+const HEAD_FILE_LEN_MAX: u64 = 2 * METADATA_LEN_MAX as u64;
+/// The longest file of an older format that is read.
+const OLD_FILE_LEN_MAX: u64 = 4 << 30;
+
+/// A study being read. It can be [refreshed](Self::refresh) while others write to it.
+#[derive(Debug)]
+pub struct JournalReader {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+    header: Header,
+    head: Head,
+    files: DataFiles,
+    places: Vec<Place>,
+    replica: Replica,
+    torn_tail: u64,
+}
+
+impl JournalReader {
+    /// Opens the study at `path` and reads it whole, in one pass.
+    ///
+    /// # Errors
+    /// `Io`; `NotAStudy`; `Unsupported` for a newer version; `Corrupt` naming file and offset when the
+    /// published history does not hold.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_on(Arc::new(RealFs), path)
+    }
+
+    /// As [`open`](Self::open), on a given file system.
+    pub fn open_on(fs: Arc<dyn Fs>, path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_watched(fs, path, &mut |_, _| {})
+    }
+
+    /// As [`open`](Self::open), showing every operation, and where it stands in its file, before it is
+    /// applied.
+    pub fn open_watched(
+        fs: Arc<dyn Fs>,
+        path: impl AsRef<Path>,
+        watch: &mut dyn FnMut(&OpLine, u64),
+    ) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let header = read_header(fs.as_ref(), &path)?;
+        let mut reader = Self {
+            files: DataFiles::new(data_folder(&path)),
+            head: Head {
+                tip: None,
+                ops: 0,
+                bytes: 0,
+            },
+            header,
+            places: Vec::new(),
+            replica: Replica::new(),
+            torn_tail: 0,
+            path,
+            fs,
+        };
+        if reader.header.format == FORMAT_VERSION {
+            reader.catch_up(watch)?;
+        } else {
+            reader.read_old(watch)?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads what was published since. Answers how many operations that was.
+    ///
+    /// # Errors
+    /// `HistoryChanged` when the head went back or the history is another one; otherwise as
+    /// [`open`](Self::open). After an error the state is that before the first operation that could not
+    /// be applied.
+    pub fn refresh(&mut self) -> Result<u64> {
+        if self.header.format != FORMAT_VERSION {
+            return Ok(0);
+        }
+        let before = self.replica.seq();
+        let caught_up = self
+            .forget_half_extent()
+            .and_then(|()| self.catch_up(&mut |_, _| {}));
+        if caught_up.is_err() {
+            self.files.reopen(self.fs.as_ref());
+        }
+        caught_up.map(|()| self.replica.seq().saturating_sub(before))
+    }
+
+    /// A refused operation leaves those before it in its extent applied. What stands there when they are
+    /// read again may be something else, so the state is built anew from the extents before.
+    fn forget_half_extent(&mut self) -> Result<()> {
+        let whole = self.places.last().map_or(0, |place| place.last);
+        if self.replica.seq() == whole {
+            return Ok(());
+        }
+        let mut replica = Replica::new();
+        for place in &self.places {
+            read_extent(&mut self.files, place, &mut |op, _| {
+                apply(&mut replica, &op)
+            })?;
+        }
+        self.replica = replica;
+        Ok(())
+    }
+
+    fn catch_up(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
+        let path = self.path.clone();
+        let changed = |why| JournalError::HistoryChanged {
+            path: path.clone(),
+            why,
+        };
+        let (header, head, start) = read_head_file(self.fs.as_ref(), &path)?;
+        if header != self.header {
+            return Err(changed("its header is another one"));
+        }
+        if head == self.head {
+            return Ok(());
+        }
+        if head.ops < self.head.ops || head.bytes < self.head.bytes {
+            return Err(changed("its head went back"));
+        }
+        let corrupt_head = |what, expected, found| {
+            let fault = Fault::NotContiguous {
+                what,
+                expected,
+                found,
+            };
+            JournalError::corrupt(&path, Section::Head, start, fault)
+        };
+        let Some(tip) = &head.tip else {
+            if head.ops == 0 && head.bytes == start {
+                self.head = head;
+                return Ok(());
+            }
+            if head.ops == 0 {
+                return Err(corrupt_head("number of bytes", start, head.bytes));
+            }
+            return Err(corrupt_head(
+                "number of operations without a tip",
+                0,
+                head.ops,
+            ));
+        };
+        let totals = (head.ops, head.bytes);
+        let known = self.places.last();
+        let new = walk_back(self.fs.as_ref(), &mut self.files, &path, tip, known, totals)?;
+        if let Some(first) = new
+            .first()
+            .filter(|first| first.first == 1 && first.start != start)
+        {
+            let (what, expected, found) = ("start in the virtual stream", start, first.start);
+            let fault = Fault::NotContiguous {
+                what,
+                expected,
+                found,
+            };
+            let file = self.files.path(first.file);
+            return Err(JournalError::corrupt(
+                file,
+                Section::Extent,
+                first.offset,
+                fault,
+            ));
+        }
+        for place in new {
+            let replica = &mut self.replica;
+            read_extent(&mut self.files, &place, &mut |op, offset| {
+                watch(&op, offset);
+                apply(replica, &op)
+            })?;
+            self.places.push(place);
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// Versions 1 to 5 are one file of lines. A last line without an end is a torn append.
+    fn read_old(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
+        let path = self.path.clone();
+        let bytes = read_all(self.fs.as_ref(), &path, OLD_FILE_LEN_MAX)
+            .map_err(JournalError::io("read", &path))?;
+        let mut offset = 0u64;
+        for (number, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate() {
+            let Some(text) = line.strip_suffix(b"\n") else {
+                self.torn_tail = line.len() as u64;
+                break;
+            };
+            if number > 0 {
+                let corrupt =
+                    |fault| JournalError::corrupt(&path, Section::Operations, offset, fault);
+                let op = decode_op(text).map_err(corrupt)?;
+                watch(&op, offset);
+                apply(&mut self.replica, &op).map_err(corrupt)?;
+            }
+            offset += line.len() as u64;
+        }
+        self.head.ops = self.replica.seq();
+        self.head.bytes = offset;
+        Ok(())
+    }
+
+    /// The state that the history leads to.
+    pub fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// The header of the file.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The head as it was read last. For a format without one, its totals.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The file at the study's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many extents were published.
+    pub fn extent_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of a torn last line in a file of an older format.
+    pub fn torn_tail(&self) -> u64 {
+        self.torn_tail
+    }
+
+    /// Every data file of the study's folder: how much of it is published, and how much is not.
+    ///
+    /// # Errors
+    /// `Io` when the folder cannot be listed.
+    pub fn data_files(&self) -> Result<Vec<DataFileUse>> {
+        let folder = data_folder(&self.path);
+        let found = match self.fs.metadata(&folder) {
+            Ok(found) => found,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => {
+                return Err(JournalError::Io {
+                    op: "look at",
+                    path: folder,
+                    source,
+                });
+            }
+        };
+        if found.kind != FileKind::Directory {
+            let source = std::io::Error::from(std::io::ErrorKind::NotADirectory);
+            return Err(JournalError::Io {
+                op: "list",
+                path: folder,
+                source,
+            });
+        }
+        let mut uses = Vec::new();
+        for path in self
+            .fs
+            .read_dir(&folder)
+            .map_err(JournalError::io("list", &folder))?
+        {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if !name.starts_with("data-") {
+                continue;
+            }
+            let len = self
+                .fs
+                .metadata(&path)
+                .map_err(JournalError::io("look at", &path))?
+                .len;
+            let number = self
+                .files
+                .names()
+                .find(|(n, _)| *n == name)
+                .map(|(_, number)| number);
+            let mine = self
+                .places
+                .iter()
+                .filter(|place| Some(place.file) == number);
+            let (extents, published) =
+                mine.fold((0, 0), |(count, sum), place| (count + 1, sum + place.len));
+            let unpublished = len.saturating_sub(published);
+            uses.push(DataFileUse {
+                path: path.clone(),
+                len,
+                extents,
+                published,
+                unpublished,
+            });
+        }
+        Ok(uses)
+    }
+}
+
+/// One data file and what of it counts.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct DataFileUse {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Published extents in it.
+    pub extents: u64,
+    /// Their bytes.
+    pub published: u64,
+    /// Bytes that no head has published: an append that was not committed, or not yet.
+    pub unpublished: u64,
+}
+
+fn apply(replica: &mut Replica, op: &OpLine) -> std::result::Result<(), Fault> {
+    replica.apply_line(op).map_err(|refusal| Fault::Refused {
+        seq: op.seq,
+        refusal,
+    })
+}
+
+/// The folder of a study's data files.
+pub fn data_folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".d");
+    PathBuf::from(name)
+}
+
+/// Reads and judges the header line.
+fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
+    let found = fs.metadata(path).map_err(JournalError::io("open", path))?;
+    if found.kind == FileKind::Directory {
+        let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
+        return Err(JournalError::Io {
+            op: "read",
+            path: path.to_owned(),
+            source,
+        });
+    }
+    let file = fs.open(path).map_err(JournalError::io("open", path))?;
+    let mut bytes = vec![0; METADATA_LEN_MAX.min(usize::try_from(found.len).unwrap_or(usize::MAX))];
+    file.read_exact_at(0, &mut bytes)
+        .map_err(JournalError::io("read", path))?;
+    if !bytes.starts_with(br#"{"record":"header""#) {
+        let why = "it does not start with a header line";
+        return Err(JournalError::NotAStudy {
+            path: path.to_owned(),
+            why,
+        });
+    }
+    let corrupt = |fault| JournalError::corrupt(path, Section::Header, 0, fault);
+    let line = first_line(&bytes, METADATA_LEN_MAX).map_err(corrupt)?;
+    // The version first: a newer header may have members that this build does not know.
+    let version = serde_json::from_slice::<serde_json::Value>(line)
+        .map_err(|e| corrupt(Fault::BadRecord(e.to_string())))?
+        .get("format")
+        .and_then(serde_json::Value::as_u64)
+        .ok_or_else(|| corrupt(Fault::BadRecord("no format version".to_owned())))?;
+    let version = u32::try_from(version).unwrap_or(u32::MAX);
+    if version > FORMAT_VERSION {
+        let (path, newest) = (path.to_owned(), FORMAT_VERSION);
+        return Err(JournalError::Unsupported {
+            path,
+            found: version,
+            newest,
+        });
+    }
+    if version == 0 {
+        return Err(corrupt(Fault::BadRecord("format version 0".to_owned())));
+    }
+    decode_header(line).map_err(corrupt)
+}
+
+/// Header and head, and how long the header line is.
+fn read_head_file(fs: &dyn Fs, path: &Path) -> Result<(Header, Head, u64)> {
+    let bytes = match read_all(fs, path, HEAD_FILE_LEN_MAX) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::FileTooLarge => {
+            return Err(JournalError::corrupt(
+                path,
+                Section::Head,
+                0,
+                Fault::NotTwoLines,
+            ));
+        }
+        Err(source) => {
+            return Err(JournalError::Io {
+                op: "read",
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let header_len = bytes
+        .iter()
+        .position(|&b| b == b'\n')
+        .map_or(0, |at| at as u64 + 1);
+    decode_head_file(&bytes)
+        .map(|(header, head)| (header, head, header_len))
+        .map_err(|fault| JournalError::corrupt(path, Section::Head, header_len, fault))
+}

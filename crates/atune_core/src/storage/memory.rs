@@ -1,0 +1,51 @@
+//! A storage that lasts as long as its process.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use durable::Clock;
+
+use super::{Plan, Result, Storage};
+use crate::replica::Replica;
+use crate::storage::journal::record::OpLine;
+use crate::trial::WorkerId;
+
+/// Keeps a replica and no history. Shared by the threads of one process.
+#[derive(Debug)]
+pub struct MemoryStorage {
+    replica: RwLock<Replica>,
+    clock: Arc<dyn Clock>,
+    worker: WorkerId,
+}
+
+impl MemoryStorage {
+    /// An empty store whose operations carry the times of `clock`.
+    pub fn new(clock: Arc<dyn Clock>, worker: WorkerId) -> Self {
+        Self {
+            replica: RwLock::new(Replica::new()),
+            clock,
+            worker,
+        }
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn commit(&self, plan: &mut Plan<'_>) -> Result<u64> {
+        // A refused operation leaves no trace, so a panic elsewhere leaves the replica whole too.
+        let mut replica = self.replica.write().unwrap_or_else(PoisonError::into_inner);
+        let op = plan(&replica)?;
+        let at_millis = self.clock.wall_ns() / 1_000_000;
+        let seq = replica.seq() + 1;
+        replica.apply_line(&OpLine {
+            seq,
+            worker: self.worker,
+            at_millis,
+            op,
+        })?;
+        Ok(seq)
+    }
+
+    fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()> {
+        look(&self.replica.read().unwrap_or_else(PoisonError::into_inner));
+        Ok(())
+    }
+}
