@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// A source of the two times that records carry.
 pub trait Clock: Send + Sync + Debug {
@@ -15,21 +17,31 @@ pub trait Clock: Send + Sync + Debug {
 /// The machine's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
-    start: Instant,
+    start_ns: u64,
 }
 
 impl SystemClock {
     /// Starts the monotonic clock at zero.
     pub fn start() -> Self {
         Self {
-            start: Instant::now(),
+            start_ns: monotonic_ns(),
         }
     }
 }
 
+/// The system's monotonic clock. Read directly: a record is stamped with every reading, and the way
+/// over [`std::time::Instant`] and back to nanoseconds costs as much again.
+#[inline]
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let [seconds, nanos] = [now.tv_sec, now.tv_nsec].map(|n| u64::try_from(n).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
 impl Clock for SystemClock {
+    #[inline]
     fn mono_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        monotonic_ns().saturating_sub(self.start_ns)
     }
 
     #[expect(

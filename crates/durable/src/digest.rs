@@ -66,14 +66,17 @@ impl ShortMessages {
         }
     }
 
-    /// The digest of the message made of `head` (of any fixed size) followed by `tail`.
+    /// The digest of the message that `parts` make, one behind the other.
     #[inline]
-    pub fn digest<const HEAD: usize>(&mut self, head: &[u8; HEAD], tail: &[u8]) -> Digest {
-        let len = HEAD.saturating_add(tail.len());
+    pub fn digest<const PARTS: usize>(&mut self, parts: [&[u8]; PARTS]) -> Digest {
+        let len = parts
+            .iter()
+            .fold(0usize, |len, part| len.saturating_add(part.len()));
         if len > Self::LEN_MAX {
             let mut streaming = Sha256::default();
-            streaming.update(head);
-            streaming.update(tail);
+            for part in parts {
+                streaming.update(part);
+            }
             return streaming.finish();
         }
         let count = (len + PADDING_LEN_MIN).div_ceil(BLOCK_LEN);
@@ -81,18 +84,18 @@ impl ShortMessages {
             self.blocks.resize(count, [0; BLOCK_LEN]);
         }
         let (blocks, _) = self.blocks.split_at_mut(count);
-        let flat = blocks.as_flattened_mut();
-        let (head_place, rest) = flat.split_at_mut(HEAD);
-        head_place.copy_from_slice(head);
-        let (tail_place, padding) = rest.split_at_mut(tail.len());
-        tail_place.copy_from_slice(tail);
-        padding.fill(0);
-        if let Some(first) = padding.first_mut() {
+        let mut rest = blocks.as_flattened_mut();
+        for part in parts {
+            let (place, behind) = rest.split_at_mut(part.len());
+            place.copy_from_slice(part);
+            rest = behind;
+        }
+        rest.fill(0);
+        if let Some(first) = rest.first_mut() {
             *first = 0x80;
         }
-        if let Some(length) = padding.last_chunk_mut::<8>() {
-            let bits = (len as u64 * 8).to_be_bytes();
-            *length = bits;
+        if let Some(length) = rest.last_chunk_mut::<8>() {
+            *length = (len as u64 * 8).to_be_bytes();
         }
         let mut state = INITIAL_STATE;
         compress256(&mut state, blocks);
@@ -169,13 +172,14 @@ mod tests {
         for len in (0..tail.len()).chain([0, 1]) {
             let whole = [&head[..], &tail[..len]].concat();
             assert_eq!(
-                short.digest(&head, &tail[..len]),
+                short.digest([&head, &tail[..len]]),
                 sha256(&whole),
                 "len={len}"
             );
         }
         let whole = [&head[..], &long[..]].concat();
-        assert_eq!(short.digest(&head, &long), sha256(&whole));
+        assert_eq!(short.digest([&head, &long]), sha256(&whole));
+        assert_eq!(ShortMessages::with_capacity(0).digest([]), sha256(b""));
     }
 
     #[test]

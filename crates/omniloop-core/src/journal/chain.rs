@@ -6,7 +6,6 @@ use super::layout::{file_header, record_header};
 
 const GENESIS_TAG: &[u8] = b"omniloop-chain-v1-genesis";
 const STEP_TAG: &[u8; 22] = b"omniloop-chain-v1-step";
-const STEP_HEAD_LEN: usize = STEP_TAG.len() + 32 + record_header::LEN;
 
 /// The chain value before the first record of a file.
 pub(crate) fn genesis(header: &[u8; file_header::LEN]) -> Digest {
@@ -34,7 +33,7 @@ impl ChainHasher {
         header: &[u8; record_header::LEN],
         payload: &[u8],
     ) -> Digest {
-        self.messages.digest(&step_head(previous, header), payload)
+        self.messages.digest([STEP_TAG, previous, header, payload])
     }
 }
 
@@ -45,7 +44,9 @@ pub(crate) struct LongStep(Sha256);
 impl LongStep {
     pub(crate) fn new(previous: &Digest, header: &[u8; record_header::LEN]) -> Self {
         let mut hasher = Sha256::default();
-        hasher.update(&step_head(previous, header));
+        hasher.update(STEP_TAG);
+        hasher.update(previous);
+        hasher.update(header);
         Self(hasher)
     }
 
@@ -56,17 +57,6 @@ impl LongStep {
     pub(crate) fn finish(self) -> Digest {
         self.0.finish()
     }
-}
-
-#[inline]
-fn step_head(previous: &Digest, header: &[u8; record_header::LEN]) -> [u8; STEP_HEAD_LEN] {
-    let mut head = [0; STEP_HEAD_LEN];
-    let (tag, rest) = head.split_at_mut(STEP_TAG.len());
-    let (value, record) = rest.split_at_mut(previous.len());
-    tag.copy_from_slice(STEP_TAG);
-    value.copy_from_slice(previous);
-    record.copy_from_slice(header);
-    head
 }
 
 #[cfg(test)]

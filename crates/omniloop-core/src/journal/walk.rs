@@ -2,7 +2,7 @@
 //!
 //! The walk never looks at index or trailer. It reads chunks, finds the record boundaries in them by
 //! the record headers alone, cuts them into stretches at the checkpoints and hashes the stretches on
-//! all cores: each starts from the value that its checkpoint claims, and the claims prove each other
+//! all cores (or at once, on one thread): each starts from the value that its checkpoint claims, and the claims prove each other
 //! (the first stretch starts from the genesis, and each stretch must end in the next claim). Results
 //! are then taken in file order, so that the answer is the one of a sequential walk.
 
@@ -220,10 +220,16 @@ pub(super) fn walk(
             recent: Vec::new(),
         },
     };
+    let mut hasher = ChainHasher::new();
     loop {
         walker.read_chunk(file)?;
-        let (stretches, end) = walker.scan();
-        let hashed = hash_all(&walker.chunk, walker.chunk_offset, &stretches, threads);
+        let (stretches, hashed, end) = if threads == 1 {
+            walker.scan(Some(&mut hasher))
+        } else {
+            let (stretches, _, end) = walker.scan(None);
+            let hashed = hash_all(&walker.chunk, walker.chunk_offset, &stretches, threads);
+            (stretches, hashed, end)
+        };
         if walker.settle(&stretches, &hashed, observer) {
             return Ok(walker.out);
         }
@@ -274,8 +280,14 @@ impl Walker {
     }
 
     /// Finds the records of the chunk and cuts them into stretches.
-    fn scan(&mut self) -> (Vec<Stretch>, Option<ChunkEnd>) {
+    /// With a hasher it hashes them as it goes, while their bytes are at hand.
+    fn scan(
+        &mut self,
+        mut hasher: Option<&mut ChainHasher>,
+    ) -> (Vec<Stretch>, Vec<Hashed>, Option<ChunkEnd>) {
         let mut stretches = Vec::new();
+        let mut all_hashed = Vec::new();
+        let mut hashed = Hashed::from(self.out.chain);
         let mut current = Stretch {
             start: 0,
             end: 0,
@@ -325,6 +337,7 @@ impl Walker {
                     signatures: Vec::new(),
                 };
                 stretches.push(std::mem::replace(&mut current, next_stretch));
+                all_hashed.push(std::mem::replace(&mut hashed, Hashed::from(value)));
             } else if kind == FrameKind::Signature {
                 current.signatures.push(SignatureSeen {
                     offset,
@@ -333,13 +346,24 @@ impl Walker {
                     covers: None,
                 });
             }
+            if let Some(hasher) = hasher.as_deref_mut().filter(|_| hashed.bad.is_none()) {
+                let record = self.chunk.get(at..next).unwrap_or_default();
+                let place = BadRecord {
+                    offset,
+                    tick: header.tick,
+                    ordinal: self.out.record_count,
+                };
+                let is_first = place.ordinal == current.first_ordinal;
+                hashed.add(hasher, record, header.crc32, place, is_first);
+            }
             self.note(kind, offset, &header);
             current.end = next;
             at = next;
         };
         self.out.end_offset = self.chunk_offset + at as u64;
         stretches.push(current);
-        (stretches, end)
+        all_hashed.push(hashed);
+        (stretches, all_hashed, end)
     }
 
     /// The header at `at` and where its record ends; or why there is none in this chunk.
@@ -581,16 +605,9 @@ impl Walker {
     }
 }
 
-/// Hashes every stretch; with more than one thread, each takes the next stretch that is left.
+/// Hashes every stretch on several threads: each takes the next stretch that is left.
 fn hash_all(chunk: &[u8], chunk_offset: u64, stretches: &[Stretch], threads: usize) -> Vec<Hashed> {
     let threads = threads.min(stretches.len()).max(1);
-    if threads == 1 {
-        let mut hasher = ChainHasher::new();
-        return stretches
-            .iter()
-            .map(|s| hash_one(chunk, chunk_offset, s, &mut hasher))
-            .collect();
-    }
     let next = AtomicUsize::new(0);
     let work = || {
         let mut hasher = ChainHasher::new();
@@ -624,38 +641,62 @@ fn hash_one(
     stretch: &Stretch,
     hasher: &mut ChainHasher,
 ) -> Hashed {
-    let mut hashed = Hashed {
-        bad: None,
-        after_first: stretch.from,
-        end: stretch.from,
-    };
+    let mut hashed = Hashed::from(stretch.from);
     let mut at = stretch.start;
     let mut ordinal = stretch.first_ordinal;
     let mut cursor = Cursor::new(chunk.get(at..stretch.end).unwrap_or_default());
     // The scan has seen these records whole; a short read here would end the stretch early.
-    while let Ok(header_bytes) = cursor.array::<{ record_header::LEN }>() {
-        let Ok(header) = RecordHeader::decode(&header_bytes) else {
-            break;
+    while let Ok(header) = RecordHeader::decode(cursor.rest()) {
+        let len = usize::try_from(header.record_len()).unwrap_or(usize::MAX);
+        let Ok(record) = cursor.bytes(len) else { break };
+        let place = BadRecord {
+            offset: chunk_offset + at as u64,
+            tick: header.tick,
+            ordinal,
         };
-        let Ok(payload) = cursor.bytes(usize::try_from(header.payload_len).unwrap_or(usize::MAX))
-        else {
+        let is_first = ordinal == stretch.first_ordinal;
+        hashed.add(hasher, record, header.crc32, place, is_first);
+        if hashed.bad.is_some() {
             break;
-        };
-        if checksum::crc32(payload) != header.crc32 {
-            let offset = chunk_offset + at as u64;
-            hashed.bad = Some(BadRecord {
-                offset,
-                tick: header.tick,
-                ordinal,
-            });
-            return hashed;
-        }
-        hashed.end = hasher.step(&hashed.end, &header_bytes, payload);
-        if ordinal == stretch.first_ordinal {
-            hashed.after_first = hashed.end;
         }
         ordinal += 1;
         at = stretch.start + cursor.position();
     }
     hashed
+}
+
+impl From<Digest> for Hashed {
+    /// A stretch that starts from this value, before its first record.
+    fn from(value: Digest) -> Self {
+        Self {
+            bad: None,
+            after_first: value,
+            end: value,
+        }
+    }
+}
+
+impl Hashed {
+    /// Goes on over one record, or notes that its payload does not have its checksum.
+    #[inline]
+    fn add(
+        &mut self,
+        hasher: &mut ChainHasher,
+        record: &[u8],
+        crc32: u32,
+        place: BadRecord,
+        is_first: bool,
+    ) {
+        let Some((header, payload)) = record.split_first_chunk::<{ record_header::LEN }>() else {
+            return;
+        };
+        if checksum::crc32(payload) != crc32 {
+            self.bad = Some(place);
+            return;
+        }
+        self.end = hasher.step(&self.end, header, payload);
+        if is_first {
+            self.after_first = self.end;
+        }
+    }
 }
