@@ -76,8 +76,8 @@ pub enum Effect {
         /// What it is told.
         payload: Value,
     },
-    /// Try the failed trial again.
-    Retry,
+    /// Try the failed trial again. With braces: for a plain variant, members that are unknown would be ignored.
+    Retry {},
     /// Go on with the parameters of a better trial.
     Exploit {
         /// The better trial.

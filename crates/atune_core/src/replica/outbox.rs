@@ -63,8 +63,8 @@ impl Replica {
     pub(super) fn replacement(&mut self, op: &OutboxReplacement, at_millis: u64) -> Applied {
         let effect = self.open_effect(op.effect)?;
         match (effect, op.retry_of) {
-            (Effect::Retry, Some(source)) if source == op.effect.trial => {}
-            (Effect::Retry, _) => {
+            (Effect::Retry {}, Some(source)) if source == op.effect.trial => {}
+            (Effect::Retry {}, _) => {
                 return Err(Refusal::BadReplacement(
                     "a retry names the trial that it retries",
                 ));

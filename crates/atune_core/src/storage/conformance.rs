@@ -554,7 +554,13 @@ fn effects_happen_once(storage: &dyn Storage) -> Check {
     ok(storage.outbox_advance(key, Phase::Scheduler, Some(&sampler), None, &[]))?;
     let early = storage.outbox_effect_complete(effect(0));
     refused(early, |r| matches!(r, Refusal::UnknownEffect(_)))?;
-    ok(storage.outbox_advance(key, Phase::Effects, None, None, &[callback, Effect::Retry]))?;
+    ok(storage.outbox_advance(
+        key,
+        Phase::Effects,
+        None,
+        None,
+        &[callback, Effect::Retry {}],
+    ))?;
     let back = storage.outbox_advance(key, Phase::Scheduler, None, None, &[]);
     refused(back, |r| matches!(r, Refusal::PhaseBackwards { .. }))?;
     ok(storage.outbox_effect_complete(effect(0)))?;

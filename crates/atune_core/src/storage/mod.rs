@@ -419,7 +419,7 @@ pub trait Storage: Send + Sync + Debug {
                         .open_effects()
                         .find(|(index, _)| *index == effect.index)
                 })
-                .is_some_and(|(_, effect)| matches!(effect, Effect::Retry));
+                .is_some_and(|(_, effect)| matches!(effect, Effect::Retry {}));
             let retry_of = is_retry.then_some(effect.trial);
             let template = template.cloned();
             Ok(OutboxReplacement {

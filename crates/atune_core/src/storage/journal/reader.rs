@@ -27,6 +27,8 @@ pub struct JournalReader {
     places: Vec<Place>,
     replica: Replica,
     torn_tail: u64,
+    /// Whether the last refresh failed: what it read may have been put right since.
+    has_failed: bool,
 }
 
 impl JournalReader {
@@ -64,6 +66,7 @@ impl JournalReader {
             places: Vec::new(),
             replica: Replica::new(),
             torn_tail: 0,
+            has_failed: false,
             path,
             fs,
         };
@@ -86,13 +89,13 @@ impl JournalReader {
             return Ok(0);
         }
         let before = self.replica.seq();
-        let caught_up = self
-            .forget_half_extent()
-            .and_then(|()| self.catch_up(&mut |_, _| {}));
-        if caught_up.is_err() {
+        if std::mem::replace(&mut self.has_failed, true) {
             self.files.reopen(self.fs.as_ref());
+            self.forget_half_extent()?;
         }
-        caught_up.map(|()| self.replica.seq().saturating_sub(before))
+        self.catch_up(&mut |_, _| {})?;
+        self.has_failed = false;
+        Ok(self.replica.seq().saturating_sub(before))
     }
 
     /// A refused operation leaves those before it in its extent applied. What stands there when they are
