@@ -134,3 +134,34 @@ fn the_same_history_gives_the_same_bytes_and_leaves_nothing_else_behind() {
         .count();
     assert_eq!(files, 2);
 }
+
+#[test]
+fn a_history_that_a_reader_would_refuse_is_not_written_and_nothing_stays_behind() {
+    let fs = SimFs::new();
+    let before = fs.contents();
+    let without_the_third: Vec<OpLine> = history().into_iter().filter(|op| op.seq != 3).collect();
+    let mut extents = without_the_third.chunks(3).map(<[OpLine]>::to_vec);
+    let refused = write_study(&fs, Path::new(PATH), &header(), A, &mut extents);
+    assert!(
+        matches!(refused, Err(JournalError::Corrupt { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(fs.contents(), before);
+    write(&fs).unwrap();
+    assert!(study_on(&fs).unwrap().is_some());
+}
+
+#[test]
+fn a_data_file_whose_name_no_reader_takes_is_refused_before_anything_is_written() {
+    let fs = SimFs::new();
+    let before = fs.contents();
+    for name in ["../data-1", "other", "data-/x", ""] {
+        let mut extents = history().into_iter().map(|op| vec![op]);
+        let refused = write_study(&fs, Path::new(PATH), &header(), name, &mut extents);
+        assert!(
+            matches!(refused, Err(JournalError::Corrupt { .. })),
+            "{name:?}"
+        );
+    }
+    assert_eq!(fs.contents(), before);
+}

@@ -134,9 +134,12 @@ pub(super) fn decode_extent(bytes: &[u8]) -> Result<(ExtentHeader, usize), Fault
     Ok((header, line.len() + 1))
 }
 
-/// A pointer must name a file in the folder of data files, and nothing else.
 fn check_pointer(pointer: &ExtentPointer) -> Result<(), Fault> {
-    let name = &pointer.file;
+    check_name(&pointer.file)
+}
+
+/// A pointer must name a file in the folder of data files, and nothing else.
+pub(super) fn check_name(name: &str) -> Result<(), Fault> {
     let is_safe = name.starts_with("data-")
         && name.len() <= 255
         && name
@@ -145,7 +148,7 @@ fn check_pointer(pointer: &ExtentPointer) -> Result<(), Fault> {
     if is_safe {
         Ok(())
     } else {
-        Err(Fault::UnsafeName(name.clone()))
+        Err(Fault::UnsafeName(name.to_owned()))
     }
 }
 

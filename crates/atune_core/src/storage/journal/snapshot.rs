@@ -5,16 +5,20 @@ use std::path::{Path, PathBuf};
 
 use durable::{Access, Fs, TEMPORARY_SUFFIX, sync_parent};
 
-use super::codec::{extent, head_line, header_line, op_line};
-use super::error::{JournalError, Result};
+use super::codec::{check_name, extent, head_line, header_line, op_line};
+use super::error::{Fault, JournalError, Result, Section};
 use super::reader::data_folder;
 use super::record::{ExtentPointer, Head, Header, OpLine};
+use crate::replica::Replica;
 
 /// Writes a study at `path`, which must not exist yet, with one extent for each list of operations that
-/// `extents` gives. The operations are taken as they are: their writer has applied them to a replica.
+/// `extents` gives. Every operation is applied to a replica first: what a reader would refuse is not
+/// written.
 ///
 /// # Errors
-/// `Io` with `AlreadyExists` when a study or its folder stands there; otherwise as the disk says.
+/// `Io` with `AlreadyExists` when a study or its folder stands there; `Corrupt` for operations that are
+/// no history or a data file's name that is none; otherwise as the disk says. After an error the data
+/// file and the folder that it had made are removed again, as far as the disk lets it.
 ///
 /// # Durability
 /// The study appears at `path` whole and durable, or not at all: data file, folder and parent are synced
@@ -28,21 +32,55 @@ pub fn write_study(
 ) -> Result<Head> {
     refuse_existing(fs, path)?;
     let folder = data_folder(path);
+    let data_path = folder.join(data_file);
+    check_name(data_file)
+        .map_err(|fault| JournalError::corrupt(&data_path, Section::Extent, 0, fault))?;
     fs.create_dir(&folder)
         .map_err(JournalError::io("create", &folder))?;
-    let data_path = folder.join(data_file);
-    let io = |op| JournalError::io(op, &data_path);
+    let head = write_data(fs, &data_path, header, data_file, extents).and_then(|head| {
+        fs.sync_dir(&folder)
+            .map_err(JournalError::io("sync", &folder))?;
+        sync_parent(fs, path).map_err(JournalError::io("sync the folder of", path))?;
+        Ok(head)
+    });
+    let head = head.inspect_err(|_| {
+        // The first error is the one to tell; a folder that stays behind is refused by its name.
+        fs.remove_file(&data_path).ok();
+        fs.remove_dir(&folder).ok();
+    })?;
+    place_new(fs, path, &[header_line(header), head_line(&head)].concat())?;
+    Ok(head)
+}
+
+/// Writes the extents into a new data file and syncs it; answers the head that leads to them.
+fn write_data(
+    fs: &dyn Fs,
+    data_path: &Path,
+    header: &Header,
+    data_file: &str,
+    extents: &mut dyn Iterator<Item = Vec<OpLine>>,
+) -> Result<Head> {
+    let io = |op| JournalError::io(op, data_path);
     let mut data = fs
-        .create_new(&data_path, Access::Shared)
+        .create_new(data_path, Access::Shared)
         .map_err(io("create"))?;
-    let header_bytes = header_line(header);
+    let mut replica = Replica::new();
     let mut head = Head {
         tip: None,
         ops: 0,
-        bytes: header_bytes.len() as u64,
+        bytes: header_line(header).len() as u64,
     };
     let mut offset = 0;
     for ops in extents {
+        for op in &ops {
+            let refused = |refusal| Fault::Refused {
+                seq: op.seq,
+                refusal,
+            };
+            replica.apply_line(op).map_err(refused).map_err(|fault| {
+                JournalError::corrupt(data_path, Section::Operations, offset, fault)
+            })?;
+        }
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else {
             continue;
         };
@@ -60,10 +98,6 @@ pub fn write_study(
         offset += len;
     }
     data.sync().map_err(io("sync"))?;
-    fs.sync_dir(&folder)
-        .map_err(JournalError::io("sync", &folder))?;
-    sync_parent(fs, path).map_err(JournalError::io("sync the folder of", path))?;
-    place_new(fs, path, &[header_bytes, head_line(&head)].concat())?;
     Ok(head)
 }
 
