@@ -218,17 +218,17 @@ impl SegmentedPlayer {
         &self.paths
     }
 
-    /// Records in all segments, from their trailers; `None` when one has no trailer.
+    /// Records in all sealed segments, from their trailers; `None` when none is sealed. A segment that is
+    /// still being written does not count.
     pub fn record_count(&self) -> Result<Option<u64>> {
-        let mut total = 0u64;
+        let mut total: Option<u64> = None;
         for ordinal in 0..self.paths.len() {
             let segment = self.open_if_begun(ordinal)?;
-            match segment.and_then(|segment| segment.record_count()) {
-                Some(count) => total = total.saturating_add(count),
-                None => return Ok(None),
+            if let Some(count) = segment.and_then(|segment| segment.record_count()) {
+                total = Some(total.unwrap_or(0).saturating_add(count));
             }
         }
-        Ok(Some(total))
+        Ok(total)
     }
 
     /// True when a segment that was read to its end ended in a torn record.

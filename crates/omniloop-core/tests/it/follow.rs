@@ -253,3 +253,29 @@ fn a_follower_of_a_torn_segment_that_has_a_successor_is_told() {
     let last = player.last().unwrap();
     assert!(last.is_err(), "records are missing between the segments");
 }
+
+#[test]
+fn the_record_count_of_a_set_is_the_total_across_its_sealed_segments() {
+    let fs = SimFs::new();
+    let rotation = Some(RotationPolicy {
+        max_records: Some(4),
+        ..RotationPolicy::default()
+    });
+    let options = JournalOptions {
+        rotation,
+        ..options(&fs)
+    };
+    let mut journal = StateJournal::create_with(path(), options).unwrap();
+    let count = || {
+        let set =
+            SegmentedPlayer::open_with(Arc::new(fs.clone()), path(), PlayerOptions::default());
+        set.unwrap().record_count().unwrap()
+    };
+    append_in_turn(&mut journal, 3);
+    assert_eq!(count(), None, "nothing is sealed yet");
+    append_in_turn(&mut journal, 7);
+    // Four records and a closing checkpoint each; the third segment is still open.
+    assert_eq!(count(), Some(10));
+    let sealed = journal.seal().unwrap();
+    assert_eq!(count(), Some(sealed.record_count));
+}
