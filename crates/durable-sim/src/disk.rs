@@ -91,6 +91,7 @@ impl Disk {
     pub(crate) fn close_all(&mut self) {
         for file in self.files.values_mut() {
             file.handles = 0;
+            file.locked_by = None;
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct FileNode {
     unsynced: Vec<Change>,
     /// How many handles are open: a file without a name lives on until they are closed.
     pub(crate) handles: usize,
+    /// The handle that has the lock.
+    pub(crate) locked_by: Option<u64>,
 }
 
 #[derive(Clone, Debug)]

@@ -25,7 +25,8 @@ pub(crate) struct Unsynced(Vec<Change>);
 #[derive(Clone, Debug)]
 struct Change {
     entries: Vec<Entry>,
-    /// The folders that have to be synced first: two for a rename across folders.
+    /// The folders that have to be synced first. Of a rename across folders it is the one with the new
+    /// name: a file system that keeps the change whole cannot keep that name without the rest.
     waits_for: BTreeSet<Inode>,
     /// A sync failed meanwhile: no later sync makes this change durable for its own sake.
     lost: bool,
@@ -43,7 +44,11 @@ impl Change {
 
 impl Unsynced {
     pub(crate) fn push(&mut self, entries: Vec<Entry>) {
-        let waits_for = entries.iter().map(|e| e.dir).collect();
+        let is_new = |e: &&Entry| e.target.is_some();
+        let mut waits_for: BTreeSet<_> = entries.iter().filter(is_new).map(|e| e.dir).collect();
+        if waits_for.is_empty() {
+            waits_for = entries.iter().map(|e| e.dir).collect();
+        }
         self.0.push(Change {
             entries,
             waits_for,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use durable::{Access, FileKind, Fs, FsFile, Metadata};
@@ -19,7 +20,8 @@ use crate::disk::{Disk, Found, Inode};
 ///
 /// # Durability
 /// As strict as POSIX: a file's sync does not make its name durable, a folder's sync makes neither
-/// its own name durable nor the bytes of its files, and a rename across folders needs the sync of both.
+/// its own name durable nor the bytes of its files. A rename is one change: across folders it is durable,
+/// whole, with the sync of the folder that has the new name.
 /// A failed sync loses what it was to make durable, for good: reads still show it, a later sync
 /// succeeds, and a power cut takes it.
 #[derive(Clone, Debug, Default)]
@@ -146,8 +148,10 @@ impl SimFs {
     }
 
     fn handle(&self, inode: Inode, path: &Path, writable: bool) -> Box<dyn FsFile> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Box::new(SimFile {
             fs: self.clone(),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             inode,
             path: path.to_owned(),
             writable,
@@ -291,6 +295,7 @@ impl Fs for SimFs {
 #[derive(Debug)]
 struct SimFile {
     fs: SimFs,
+    number: u64,
     inode: Inode,
     path: PathBuf,
     writable: bool,
@@ -412,6 +417,12 @@ impl FsFile for SimFile {
         Ok(())
     }
 
+    fn try_lock(&self) -> io::Result<bool> {
+        let mut state = self.fs.lock();
+        let locked_by = &mut state.disk.file_mut(self.inode)?.locked_by;
+        Ok(*locked_by.get_or_insert(self.number) == self.number)
+    }
+
     fn sync_data(&mut self) -> io::Result<()> {
         self.sync_as(Action::SyncData)
     }
@@ -425,6 +436,7 @@ impl Drop for SimFile {
     fn drop(&mut self) {
         if let Ok(file) = self.fs.lock().disk.file_mut(self.inode) {
             file.handles = file.handles.saturating_sub(1);
+            file.locked_by = file.locked_by.filter(|number| *number != self.number);
         }
     }
 }

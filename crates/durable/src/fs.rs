@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::Map;
 
@@ -65,6 +66,12 @@ pub trait Fs: Send + Sync + Debug {
     /// Makes the names in a folder durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
+    /// Something that wakes a waiter when files change, where the file system has such a thing. Changes
+    /// that another machine makes on a shared disk wake nobody: wait for a limited time, and look.
+    fn watcher(&self) -> io::Result<Option<Box<dyn Watcher>>> {
+        Ok(None)
+    }
+
     /// Creates a folder and those above it; existing ones are fine.
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         if path.as_os_str().is_empty() {
@@ -95,6 +102,14 @@ pub trait Fs: Send + Sync + Debug {
     }
 }
 
+/// Wakes a waiter when files change.
+pub trait Watcher: Send + Sync + Debug {
+    /// Watches what stands at `path` as well: its links and its bytes, or the entries of a folder.
+    fn add(&self, path: &Path) -> io::Result<()>;
+    /// Waits until something that is watched changed, and at most for `timeout`. False when the time is up.
+    fn wait(&self, timeout: Duration) -> io::Result<bool>;
+}
+
 /// An open file.
 ///
 /// A failed sync poisons the handle: the page cache can no longer be believed, so every later
@@ -112,6 +127,11 @@ pub trait FsFile: Send + Sync + Debug {
     }
     /// Cuts (or extends with zeros) the file to `len` bytes.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
+    /// Takes the lock of the open file, unless another open file has it: answers whether it has it now.
+    /// The lock ends with the handle, also when the process is killed.
+    fn try_lock(&self) -> io::Result<bool> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
     /// Makes the bytes and what is needed to read them durable.
     fn sync_data(&mut self) -> io::Result<()>;
     /// Makes the bytes and all metadata durable.

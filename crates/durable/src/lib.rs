@@ -30,11 +30,13 @@ mod publish;
 mod real;
 pub mod varint;
 mod verdict;
+#[cfg(target_os = "linux")]
+mod watch;
 mod window;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use cursor::{Cursor, Short};
-pub use fs::{Access, FileKind, Fs, FsFile, Metadata, read_all};
+pub use fs::{Access, FileKind, Fs, FsFile, Metadata, Watcher, read_all};
 pub use layout::Field;
 pub use map::Map;
 pub use publish::{TEMPORARY_SUFFIX, parent_of, publish, sync_parent};

@@ -4,7 +4,7 @@
     reason = "this is the door that the rule leads to"
 )]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,14 @@ impl FsFile for RealFile {
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         self.usable()?;
         self.file.set_len(len)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
@@ -152,6 +160,11 @@ impl Fs for RealFs {
         let mut entries = entries?;
         entries.sort();
         Ok(entries)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn watcher(&self) -> io::Result<Option<Box<dyn crate::Watcher>>> {
+        Ok(Some(Box::new(crate::watch::Inotify::new()?)))
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
