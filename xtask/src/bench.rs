@@ -26,7 +26,10 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 1] = [("omni", "omniloop-core", "omni")];
+const PROGRAMS: [(&str, &str, &str); 2] = [
+    ("atj", "atune_core", "atj"),
+    ("omni", "omniloop-core", "omni"),
+];
 
 impl Bench {
     pub(crate) fn run(&self) -> Outcome {

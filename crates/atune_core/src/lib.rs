@@ -4,6 +4,7 @@
 //! * [`replica`]: the state machine. Pure: every operation, and why it may be refused.
 //! * [`storage`]: where operations are kept; every backend passes [`storage::conformance`].
 //! * [`storage::journal`]: reading and checking a study file.
+//! * [`worker`]: starting trials, keeping them alive, and what happens after they ended.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,3 +29,4 @@ pub mod replica;
 pub mod space;
 pub mod storage;
 pub mod trial;
+pub mod worker;

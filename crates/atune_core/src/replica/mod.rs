@@ -378,9 +378,18 @@ fn check_blob(trial: TrialId, blob: Option<&ScopedBlob>) -> Applied {
 
 /// Checks a batch of parameters against the trial and their distributions.
 fn check_params(trial: &Trial, params: &[Param]) -> Applied {
+    check_params_beside(&|name| trial.param(name).is_some(), params)
+}
+
+/// Checks the parameters of a trial that has none yet.
+pub(crate) fn check_new_params(params: &[Param]) -> Applied {
+    check_params_beside(&|_| false, params)
+}
+
+fn check_params_beside(is_taken: &dyn Fn(&str) -> bool, params: &[Param]) -> Applied {
     for (at, param) in params.iter().enumerate() {
         let earlier = params.get(..at).unwrap_or_default();
-        if trial.param(&param.name).is_some() || earlier.iter().any(|p| p.name == param.name) {
+        if is_taken(&param.name) || earlier.iter().any(|p| p.name == param.name) {
             return Err(Refusal::ParamTaken(param.name.clone()));
         }
         param

@@ -8,6 +8,16 @@ use crate::trial::{StateScope, StudyId, TrialId, TrialState, WorkerId};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// A record, or the records of one call together, that are longer than the journal takes.
+    #[error("{what} of {len} bytes; the journal takes {max}, which can be configured")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its length in bytes.
+        len: usize,
+        /// The cap.
+        max: usize,
+    },
     /// A record of the history is missing or stands twice.
     #[error("sequence number {found} where {expected} is next")]
     WrongSeq {

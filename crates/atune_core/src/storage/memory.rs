@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use durable::Clock;
 
 use super::{Plan, Result, Storage};
-use crate::replica::Replica;
+use crate::replica::{Refusal, Replica};
 use crate::storage::journal::record::OpLine;
 use crate::trial::WorkerId;
 
@@ -29,19 +29,25 @@ impl MemoryStorage {
 }
 
 impl Storage for MemoryStorage {
-    fn commit(&self, plan: &mut Plan<'_>) -> Result<u64> {
+    fn commit_batch(
+        &self,
+        plans: &mut [&mut Plan<'_>],
+    ) -> Result<Vec<std::result::Result<u64, Refusal>>> {
         // A refused operation leaves no trace, so a panic elsewhere leaves the replica whole too.
         let mut replica = self.replica.write().unwrap_or_else(PoisonError::into_inner);
-        let op = plan(&replica)?;
-        let at_millis = self.clock.wall_ns() / 1_000_000;
-        let seq = replica.seq() + 1;
-        replica.apply_line(&OpLine {
-            seq,
-            worker: self.worker,
-            at_millis,
-            op,
-        })?;
-        Ok(seq)
+        let mut commit = |plan: &mut Plan<'_>| {
+            let op = plan(&replica)?;
+            let at_millis = self.clock.wall_ns() / 1_000_000;
+            let seq = replica.seq() + 1;
+            replica.apply_line(&OpLine {
+                seq,
+                worker: self.worker,
+                at_millis,
+                op,
+            })?;
+            Ok(seq)
+        };
+        Ok(plans.iter_mut().map(|plan| commit(plan)).collect())
     }
 
     fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()> {

@@ -43,6 +43,12 @@ pub enum StorageError {
         /// The names that exist.
         existing: Vec<String>,
     },
+    /// The journal under the storage.
+    #[error(transparent)]
+    Journal(#[from] journal::JournalError),
+    /// What another backend says.
+    #[error(transparent)]
+    Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
 fn list(names: &[String]) -> String {
@@ -74,15 +80,33 @@ pub struct Fence {
 ///
 /// Every mutating method is atomic: it is committed whole, or it is refused and nothing changed.
 pub trait Storage: Send + Sync + Debug {
-    /// Brings the replica up to date, lets `plan` derive an operation from it, checks it, and keeps it.
-    /// Answers its sequence number. A backend may call `plan` again when another writer was first.
+    /// Brings the replica up to date, lets each plan in turn derive an operation from it, checks them, and
+    /// keeps all that are accepted together: each plan sees the state that those before it led to, and
+    /// one that is refused is left out. Answers for each plan its sequence number, or the refusal. A
+    /// backend may call the plans again when another writer was first.
+    ///
+    /// # Errors
+    /// The backend's own. None of the operations is kept then, unless the error says that this is uncertain.
+    fn commit_batch(
+        &self,
+        plans: &mut [&mut Plan<'_>],
+    ) -> Result<Vec<std::result::Result<u64, Refusal>>>;
+
+    /// Brings the replica up to date and lets `look` see it. Nothing is copied. A backend may call `look`
+    /// again when what it saw did not last.
+    fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()>;
+
+    /// As [`commit_batch`](Self::commit_batch), for one operation. Answers its sequence number.
     ///
     /// # Errors
     /// What `plan` refuses, or the state machine; otherwise the backend's own.
-    fn commit(&self, plan: &mut Plan<'_>) -> Result<u64>;
-
-    /// Brings the replica up to date and lets `look` see it. Nothing is copied.
-    fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()>;
+    fn commit(&self, plan: &mut Plan<'_>) -> Result<u64> {
+        let answers = self.commit_batch(&mut [plan])?;
+        match answers.into_iter().next() {
+            Some(answer) => Ok(answer?),
+            None => Err(StorageError::Other("a backend that does not answer".into())),
+        }
+    }
 
     /// Creates a study.
     fn create_study(&self, config: &StudyConfig) -> Result<StudyId> {
@@ -280,6 +304,60 @@ pub trait Storage: Send + Sync + Debug {
             trial,
             worker,
             epoch,
+        })
+    }
+
+    /// Reserves a trial under the budget and claims it in the same commit, with its parameters.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve) and [`claim`](Self::claim). Parameters that are no values of their
+    /// distributions are refused before anything is reserved.
+    fn start(
+        &self,
+        study: StudyId,
+        budget: Option<u64>,
+        worker: WorkerId,
+        heartbeat_millis: u64,
+        params: &[Param],
+    ) -> Result<Fence> {
+        let trial = std::cell::Cell::new(None);
+        let mut reserve = |replica: &Replica| {
+            trial.set(None);
+            crate::replica::check_new_params(params)?;
+            budget.map_or(Ok(()), |budget| replica.check_budget(study, budget))?;
+            let (next, number) = replica.next_trial(study)?;
+            trial.set(Some(next));
+            Ok(LifecycleReserve {
+                study,
+                trial: next,
+                number,
+                template: None,
+                managed: true,
+            }
+            .into())
+        };
+        let mut claim = |replica: &Replica| {
+            let found = replica.trial(trial.get().ok_or(Refusal::UnknownStudy(study))?)?;
+            Ok(LifecycleClaim {
+                trial: found.id,
+                from: found.state,
+                worker,
+                heartbeat_millis,
+                epoch: found.epoch + 1,
+                heartbeat_seq: found.heartbeat_seq + 1,
+                params: params.to_vec(),
+                state: None,
+            }
+            .into())
+        };
+        for answer in self.commit_batch(&mut [&mut reserve, &mut claim])? {
+            answer?;
+        }
+        let trial = trial.get().ok_or(Refusal::UnknownStudy(study))?;
+        Ok(Fence {
+            trial,
+            worker,
+            epoch: 1,
         })
     }
 

@@ -6,56 +6,57 @@
 //! `ATUNE_BLESS_JOURNAL_GOLDEN=1 cargo test -p atune_core --test journal_goldens` rewrites it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use atune_core::number::JsonF64;
-use atune_core::replica::Replica;
 use atune_core::space::{
     Categories, Choice, ChoiceList, ChoiceValue, Distribution, FloatRange, IntRange, Param,
     ParamValue, Template,
 };
-use atune_core::storage::journal::record::{FORMAT_VERSION, Header, OpLine};
-use atune_core::storage::journal::{JournalReader, data_folder, write_study};
-use atune_core::storage::{Plan, Result, Storage};
+use atune_core::storage::journal::{
+    Identity, JournalOptions, JournalReader, JournalStorage, data_folder,
+};
+use atune_core::storage::{Result, Storage};
 use atune_core::trial::{
     Direction, ResourceUnit, StateBlob, StateScope, StudyConfig, StudyId, TrialId, TrialState,
-    WorkerId,
 };
-use durable::{Access, Fs, RealFs, publish, read_all};
+use durable::{Access, Clock, Fs, ManualClock, RealFs, publish, read_all};
 use serde_json::json;
 
+const NANOS: u64 = 1_000_000;
 const DATA_FILE: &str = "data-0000000000000000-00000000-0000000000000000";
 
-/// A store in memory that keeps the lines of its history.
-#[derive(Debug, Default)]
-struct Kept(Mutex<(Replica, Vec<OpLine>, u64)>);
+/// The journal at a path, and the clock that it reads.
+struct Kept {
+    journal: JournalStorage,
+    clock: Arc<ManualClock>,
+}
 
 impl Kept {
+    fn create(path: &Path) -> Self {
+        let clock = Arc::new(ManualClock::new(1_000_000 * NANOS, 0));
+        let options = JournalOptions {
+            threads: false,
+            ..JournalOptions::default()
+        };
+        let (fs, identity) = (Arc::new(RealFs), Identity::fixed(1));
+        let journal = JournalStorage::create_on(fs, clock.clone(), identity, path, options);
+        Self {
+            journal: journal.unwrap(),
+            clock,
+        }
+    }
+
     fn set_clock(&self, at_millis: u64) {
-        self.0.lock().unwrap().2 = at_millis;
+        self.clock.advance(at_millis * NANOS - self.clock.wall_ns());
     }
 }
 
-impl Storage for Kept {
-    fn commit(&self, plan: &mut Plan<'_>) -> Result<u64> {
-        let mut kept = self.0.lock().unwrap();
-        let (replica, lines, at_millis) = &mut *kept;
-        let op = plan(replica)?;
-        let seq = replica.seq() + 1;
-        let line = OpLine {
-            seq,
-            worker: WorkerId(0),
-            at_millis: *at_millis,
-            op,
-        };
-        replica.apply_line(&line)?;
-        lines.push(line);
-        Ok(seq)
-    }
+impl std::ops::Deref for Kept {
+    type Target = JournalStorage;
 
-    fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()> {
-        look(&self.0.lock().unwrap().0);
-        Ok(())
+    fn deref(&self) -> &JournalStorage {
+        &self.journal
     }
 }
 
@@ -207,21 +208,28 @@ fn write(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn a_study_made_by_calls_has_the_bytes_of_the_golden() {
-    let store = Kept::default();
-    make_study(&store).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.atj");
-    let header = Header {
-        format: FORMAT_VERSION,
-        atune: "0.0.0".into(),
-        created_at_millis: 1_000_000,
-        created_by: WorkerId(0),
-    };
-    let lines = store.0.lock().unwrap().1.clone();
-    let mut extents = lines.into_iter().map(|line| vec![line]);
-    write_study(&RealFs, &path, &header, DATA_FILE, &mut extents).unwrap();
+    let store = Kept::create(&path);
+    make_study(&store).unwrap();
     let head_file = read_all(&RealFs, &path, 1 << 20).unwrap();
-    let data_file = read_all(&RealFs, &data_folder(&path).join(DATA_FILE), 1 << 20).unwrap();
+    let names = RealFs.read_dir(&data_folder(&path)).unwrap();
+    let is_data = |name: &&str| name.starts_with("data-");
+    let names = names.iter().filter_map(|p| p.file_name()?.to_str());
+    let names: Vec<&str> = names.filter(is_data).collect();
+    let [name] = names.as_slice() else {
+        panic!("one writer, one data file: {names:?}");
+    };
+    assert_eq!(name.len(), DATA_FILE.len());
+    let data_file = read_all(&RealFs, &data_folder(&path).join(name), 1 << 20).unwrap();
+    let version = concat!("\"atune\":\"", env!("CARGO_PKG_VERSION"), "\"");
+    let normalised = |bytes: Vec<u8>| {
+        let text = String::from_utf8(bytes).unwrap();
+        let text = text.replace(name, DATA_FILE);
+        text.replacen(version, "\"atune\":\"0.0.0\"", 1)
+            .into_bytes()
+    };
+    let (head_file, data_file) = (normalised(head_file), normalised(data_file));
     if std::env::var_os("ATUNE_BLESS_JOURNAL_GOLDEN").is_some() {
         publish(
             &RealFs,
@@ -245,9 +253,10 @@ fn the_golden_is_read_back_into_the_study_that_made_it() {
     RealFs.create_dir(&data_folder(&path)).unwrap();
     write(&data_folder(&path).join(DATA_FILE), &data_file);
     let reader = JournalReader::open(&path).unwrap();
-    let store = Kept::default();
+    let store = Kept::create(&folder.path().join("again.atj"));
     make_study(&store).unwrap();
-    assert_eq!(*reader.replica(), store.0.lock().unwrap().0);
+    let read = store.read(&mut |replica| assert_eq!(reader.replica(), replica));
+    read.unwrap();
     assert_eq!(
         (
             reader.extent_count(),

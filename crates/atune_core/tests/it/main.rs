@@ -1,6 +1,8 @@
 //! The state machine and the reading side of the journal, attacked from outside.
 
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod draw;
@@ -10,6 +12,8 @@ mod follow;
 mod forged;
 #[cfg(test)]
 mod journal;
+#[cfg(test)]
+mod kill;
 #[cfg(test)]
 mod large;
 #[cfg(test)]
@@ -22,5 +26,7 @@ mod random;
 mod replica;
 #[cfg(test)]
 mod round_trip;
+#[cfg(test)]
+mod shared;
 #[cfg(test)]
 mod snapshot;

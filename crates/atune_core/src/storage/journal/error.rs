@@ -52,6 +52,29 @@ pub enum JournalError {
         /// The newest version that this build reads.
         newest: u32,
     },
+    /// An operation was published, but the disk would not say that it is durable: it is there now, and may
+    /// be gone after a power cut.
+    #[error("{} was written, but may not survive a power cut: its folder cannot be synced", path.display())]
+    Unsettled {
+        /// The file at the study's path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The lease was lost again and again: the machine, or this process, stops for longer than the lease.
+    #[error("{} could not be written: the lease was lost {times} times in a row", path.display())]
+    LeaseLost {
+        /// The file.
+        path: PathBuf,
+        /// How often.
+        times: u32,
+    },
+    /// The handle came from another process, by a fork. Open the study again in this one.
+    #[error("{} was opened by another process; open it again after a fork", path.display())]
+    Forked {
+        /// The file.
+        path: PathBuf,
+    },
     /// The head went back, or leads to another history than the one that was read before.
     #[error("{} no longer contains the history that was read from it: {why}", path.display())]
     HistoryChanged {
@@ -66,6 +89,58 @@ impl JournalError {
     pub(super) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { op, path, source }
+    }
+
+    /// The same error again, for the next of several callers that share a commit.
+    pub(super) fn again(&self) -> Self {
+        let same = |e: &io::Error| match e.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(e.kind(), e.to_string()),
+        };
+        match self {
+            Self::Io { op, path, source } => Self::Io {
+                op,
+                path: path.clone(),
+                source: same(source),
+            },
+            Self::Unsettled { path, source } => Self::Unsettled {
+                path: path.clone(),
+                source: same(source),
+            },
+            Self::Corrupt {
+                path,
+                section,
+                offset,
+                fault,
+            } => Self::Corrupt {
+                path: path.clone(),
+                section: *section,
+                offset: *offset,
+                fault: fault.clone(),
+            },
+            Self::NotAStudy { path, why } => Self::NotAStudy {
+                path: path.clone(),
+                why,
+            },
+            Self::Unsupported {
+                path,
+                found,
+                newest,
+            } => Self::Unsupported {
+                path: path.clone(),
+                found: *found,
+                newest: *newest,
+            },
+            Self::HistoryChanged { path, why } => Self::HistoryChanged {
+                path: path.clone(),
+                why,
+            },
+            Self::LeaseLost { path, times } => Self::LeaseLost {
+                path: path.clone(),
+                times: *times,
+            },
+            Self::Forked { path } => Self::Forked { path: path.clone() },
+        }
     }
 
     pub(super) fn corrupt(path: &Path, section: Section, offset: u64, fault: Fault) -> Self {

@@ -78,7 +78,7 @@ impl DataFiles {
     }
 
     /// The file that a pointer names; it is opened the first time.
-    fn number(&mut self, fs: &dyn Fs, pointer: &ExtentPointer) -> Result<u32> {
+    pub(super) fn number(&mut self, fs: &dyn Fs, pointer: &ExtentPointer) -> Result<u32> {
         if let Some(number) = self.by_name.get(&pointer.file) {
             return Ok(*number);
         }

@@ -1,14 +1,28 @@
 //! The `.atj` journal. Format page: `docs/formats/atj.md`.
 
+mod acquire;
 mod codec;
 mod error;
+mod facts;
 mod history;
+mod identity;
+mod lease;
+mod migrate;
+mod options;
+mod publish;
 mod reader;
 pub mod record;
 mod snapshot;
+mod storage;
 mod verify;
+mod waiting;
 
 pub use error::{Fault, JournalError, Section};
+pub use facts::{LeaseFacts, lease_facts};
+pub use identity::Identity;
+pub use lease::Owner;
+pub use options::{Durability, JournalOptions};
 pub use reader::{DataFileUse, JournalReader, data_folder};
 pub use snapshot::write_study;
+pub use storage::JournalStorage;
 pub use verify::{facts_of, verify_study};

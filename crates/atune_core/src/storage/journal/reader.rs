@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use durable::checksum::fnv1a_64;
 use durable::{FileKind, Fs, RealFs, read_all};
 
 use super::codec::{decode_head_file, decode_header, decode_op, first_line};
 use super::error::{Fault, JournalError, Result, Section};
 use super::history::{DataFiles, Place, read_extent, walk_back};
+use super::publish::Draft;
 use super::record::{FORMAT_VERSION, Head, Header, METADATA_LEN_MAX, OpLine};
 use crate::replica::Replica;
 
 /// The most bytes of the file at a study's path: a header line and a head line.
-const HEAD_FILE_LEN_MAX: u64 = 2 * METADATA_LEN_MAX as u64;
+pub(super) const HEAD_FILE_LEN_MAX: usize = 2 * METADATA_LEN_MAX;
 /// The longest file of an older format that is read.
 const OLD_FILE_LEN_MAX: u64 = 4 << 30;
 
@@ -211,6 +213,36 @@ impl JournalReader {
         Ok(())
     }
 
+    /// The state, for a writer that applies what it is about to publish.
+    pub(super) fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
+    }
+
+    /// Takes note of an extent that this handle published, and whose operations it has applied.
+    pub(super) fn note_published(
+        &mut self,
+        head: &Head,
+        metadata_len: usize,
+        draft: &Draft,
+    ) -> Result<()> {
+        let Some(tip) = &head.tip else {
+            return Ok(());
+        };
+        let file = self.files.number(self.fs.as_ref(), tip)?;
+        self.places.push(Place {
+            file,
+            offset: tip.offset,
+            len: tip.len,
+            metadata_len: u32::try_from(metadata_len).unwrap_or(u32::MAX),
+            first: draft.first,
+            last: draft.last,
+            start: self.head.bytes,
+            checksum: fnv1a_64(&draft.payload),
+        });
+        self.head = head.clone();
+        Ok(())
+    }
+
     /// The state that the history leads to.
     pub fn replica(&self) -> &Replica {
         &self.replica
@@ -337,7 +369,7 @@ pub fn data_folder(path: &Path) -> PathBuf {
 }
 
 /// Reads and judges the header line.
-fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
+pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
     let found = fs.metadata(path).map_err(JournalError::io("open", path))?;
     if found.kind == FileKind::Directory {
         let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
@@ -383,7 +415,7 @@ fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
 
 /// Header and head, and how long the header line is.
 fn read_head_file(fs: &dyn Fs, path: &Path) -> Result<(Header, Head, u64)> {
-    let bytes = match read_all(fs, path, HEAD_FILE_LEN_MAX) {
+    let bytes = match read_all(fs, path, HEAD_FILE_LEN_MAX as u64) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == std::io::ErrorKind::FileTooLarge => {
             return Err(JournalError::corrupt(

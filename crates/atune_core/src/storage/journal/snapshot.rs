@@ -48,7 +48,12 @@ pub fn write_study(
         fs.remove_file(&data_path).ok();
         fs.remove_dir(&folder).ok();
     })?;
-    place_new(fs, path, &[header_line(header), head_line(&head)].concat())?;
+    place_new(
+        fs,
+        path,
+        data_file,
+        &[header_line(header), head_line(&head)].concat(),
+    )?;
     Ok(head)
 }
 
@@ -101,7 +106,7 @@ fn write_data(
     Ok(head)
 }
 
-fn refuse_existing(fs: &dyn Fs, path: &Path) -> Result<()> {
+pub(super) fn refuse_existing(fs: &dyn Fs, path: &Path) -> Result<()> {
     for path in [path.to_owned(), data_folder(path)] {
         if fs
             .exists(&path)
@@ -120,9 +125,10 @@ fn refuse_existing(fs: &dyn Fs, path: &Path) -> Result<()> {
 
 /// Puts a small file at a path that must be free. A rename would replace what somebody else put there
 /// meanwhile; a second name is refused then.
-fn place_new(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
+pub(super) fn place_new(fs: &dyn Fs, path: &Path, token: &str, bytes: &[u8]) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
-    name.push(TEMPORARY_SUFFIX);
+    // Two that create the same study must not share the file that they prepare.
+    name.push(format!(".{token}{TEMPORARY_SUFFIX}"));
     let temporary = PathBuf::from(name);
     match fs.remove_file(&temporary) {
         Ok(()) => {}

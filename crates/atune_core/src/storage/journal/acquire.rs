@@ -1,0 +1,184 @@
+//! Getting the lease, and keeping it: the part of the storage that waits.
+
+use std::sync::{Arc, PoisonError, Weak};
+
+use super::error::{JournalError, Result};
+use super::lease::{Held, Owner, SignOfLife};
+use super::migrate::migrate;
+use super::reader::{HEAD_FILE_LEN_MAX, JournalReader};
+use super::storage::{IDLE, Shared, nanos};
+use super::waiting::{UNCLAIMED, Waiting};
+
+impl Shared {
+    /// Waits for the lease. Of those who wait in one process at most one is here.
+    pub(super) fn acquire(&self, handed_over: Option<(u64, u64)>) -> Result<Held> {
+        let leases = self.leases();
+        let mut place = self.waiting.place(self.clock.wall_ns(), &self.identity);
+        let mut is_woken = false;
+        let mut free_since: Option<(u64, u64)> = None;
+        let mut alive: Option<(SignOfLife, u64)> = None;
+        let result = loop {
+            // A listing may miss what is renamed meanwhile. The head tells whether anybody published since.
+            let head = match self.head_bytes() {
+                Ok(head) => head,
+                Err(error) => break Err(error),
+            };
+            let survey = match leases.survey() {
+                Ok(survey) => survey,
+                Err(error) => break Err(error),
+            };
+            let now = self.clock.mono_ns();
+            if survey.is_held {
+                free_since = None;
+                is_woken = false;
+                let sign = leases.sign_of_life(survey.largest);
+                let owner = leases.owner(survey.largest, true);
+                let since = match &alive {
+                    Some((seen, since)) if *seen == sign => *since,
+                    _ => now,
+                };
+                alive = Some((sign, since));
+                let lease_ns = owner.as_ref().map_or(self.lease_ns(), |owner| {
+                    owner.lease_millis.clamp(1, 3_600_000) * 1_000_000
+                });
+                let is_gone =
+                    owner.is_some_and(|o| leases.is_owner_gone(survey.largest, &o, &self.identity));
+                if is_gone || now.saturating_sub(since) > lease_ns {
+                    if let Err(error) = leases.fence(survey.largest) {
+                        break Err(error);
+                    }
+                    continue;
+                }
+            } else {
+                let handed_at = handed_over.filter(|(generation, _)| *generation == survey.largest);
+                let since = match free_since.or(handed_at) {
+                    Some((generation, since)) if generation == survey.largest => since,
+                    _ => now,
+                };
+                free_since = Some((survey.largest, since));
+                let is_unclaimed = now.saturating_sub(since) > nanos(UNCLAIMED);
+                let is_my_turn = is_woken
+                    || is_unclaimed
+                    || (handed_at.is_none() && self.waiting.entered(self.fs.as_ref()).is_empty());
+                if is_my_turn {
+                    let owner = self.owner();
+                    match leases.try_acquire(&survey, &owner, &self.identity, now) {
+                        Ok(Some(held)) => match self.head_bytes() {
+                            Ok(again) if again == head => break Ok(held),
+                            other => {
+                                leases.release(&held);
+                                if let Err(error) = other {
+                                    break Err(error);
+                                }
+                            }
+                        },
+                        Ok(None) => {
+                            is_woken = false;
+                            continue;
+                        }
+                        Err(error) => break Err(error),
+                    }
+                }
+            }
+            let watcher = self.watcher.as_deref();
+            match self.waiting.wait(self.fs.as_ref(), watcher, &mut place) {
+                Ok(woken) => is_woken |= woken,
+                Err(error) => break Err(error),
+            }
+        };
+        Waiting::leave(self.fs.as_ref(), &place);
+        result
+    }
+
+    fn head_bytes(&self) -> Result<Vec<u8>> {
+        // A study of an older format is long; its first lines do not change.
+        let io = || JournalError::io("read", &self.path);
+        let file = self.fs.open(&self.path).map_err(io())?;
+        let mut bytes = vec![0; HEAD_FILE_LEN_MAX];
+        let len = file.read_at(0, &mut bytes).map_err(io())?;
+        bytes.truncate(len);
+        Ok(bytes)
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            worker: self.options.worker.0,
+            pid: self.identity.pid,
+            host: self.identity.host.clone(),
+            boot: self.identity.boot.clone(),
+            acquired_at_millis: self.clock.wall_ns() / 1_000_000,
+            lease_millis: u64::try_from(self.options.lease.as_millis()).unwrap_or(u64::MAX),
+            durability: self.options.durability,
+        }
+    }
+
+    fn lease_ns(&self) -> u64 {
+        nanos(self.options.lease)
+    }
+
+    /// Rewrites a study of an older format, under the lease.
+    pub(super) fn migrate(&self) -> Result<()> {
+        let held = self.acquire(None)?;
+        let name = format!(
+            "data-{:016x}-{:08x}-{:016x}",
+            self.clock.wall_ns(),
+            self.identity.pid,
+            self.identity.draw()
+        );
+        let migrated = migrate(
+            &self.fs,
+            self.press(),
+            &held,
+            &name,
+            self.options.extent_len_max,
+        );
+        let mut state = self.lock();
+        state.lease = Some(held);
+        self.release(&mut state);
+        migrated?;
+        state.reader = JournalReader::open_on(Arc::clone(&self.fs), &self.path)?;
+        Ok(())
+    }
+}
+
+/// Gives back a lease that lies idle, and renews one that is held for long.
+pub(super) fn keep(shared: &Weak<Shared>) {
+    loop {
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let mut state = shared.lock();
+        if state.is_closed {
+            return;
+        }
+        let third = shared.options.lease / 3;
+        let pause = if state.lease.is_none() {
+            third
+        } else {
+            let now = shared.clock.mono_ns();
+            let is_idle = !state.is_flushing
+                && state.pending.is_none()
+                && now.saturating_sub(state.last_commit_ns) > nanos(IDLE);
+            if is_idle {
+                let held = shared.release(&mut state);
+                drop(state);
+                if let Some(held) = held {
+                    shared.leases().clean_up(&held);
+                }
+                continue;
+            }
+            let is_due = |held: &&mut Held| now.saturating_sub(held.renewed_ns) > nanos(third);
+            if let Some(held) = state.lease.as_mut().filter(is_due) {
+                // A lease that is lost shows at the next commit.
+                shared.leases().renew(held, now).ok();
+            }
+            IDLE.min(third)
+        };
+        state.is_keeper_asleep = pause > IDLE;
+        let waited = shared.keep.wait_timeout(state, pause);
+        waited
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .is_keeper_asleep = false;
+    }
+}
