@@ -31,6 +31,7 @@ enum Verb {
     Export(verb::export::ExportArgs),
     Attest(verb::attest::AttestArgs),
     Study(verb::study::StudyArgs),
+    Migrate(verb::migrate::MigrateArgs),
     Key(verb::key::KeyArgs),
     Completions(verb::completions::CompletionsArgs),
 }
@@ -46,6 +47,7 @@ impl Cli {
             Verb::Export(args) => verb::export::run(&args),
             Verb::Attest(args) => verb::attest::run(&args),
             Verb::Study(args) => verb::study::run(&args),
+            Verb::Migrate(args) => verb::migrate::run(&args),
             Verb::Key(args) => verb::key::run(&args),
             Verb::Completions(args) => verb::completions::run(&args),
         }

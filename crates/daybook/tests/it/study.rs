@@ -173,3 +173,69 @@ fn a_newer_study_and_a_missing_data_file_are_told_apart() {
     let ran = scratch.daybook(&["verify", "study.atj"]).expect(1);
     assert!(ran.out.contains("the data file is missing"), "{}", ran.out);
 }
+
+#[test]
+fn a_study_is_created_once_and_tells_who_wrote_it() {
+    let scratch = Scratch::new();
+    let create = ["study", "create", "new.atj", "--minimize", "loss", "--json"];
+    let made = scratch.daybook(&create).expect(0).json();
+    assert_eq!((&made["study"], &made["name"]), (&json!(0), &json!("new")));
+    let again = scratch.daybook(&create).expect(2);
+    assert!(again.err.contains("new"), "{}", again.err);
+    let more = [
+        "study",
+        "create",
+        "new.atj",
+        "--name",
+        "b",
+        "--maximize",
+        "r",
+    ];
+    scratch.daybook(&more).expect(0);
+    let facts = scratch
+        .daybook(&["inspect", "new.atj", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(facts["facts"]["studies"], json!(["new", "b"]));
+    assert_eq!(facts["lease"]["is_held"], false);
+    assert_eq!(facts["lease"]["owner"]["durability"], "full");
+    scratch.daybook(&["verify", "new.atj"]).expect(0);
+    let none = scratch.daybook(&["study", "create", "other.atj"]).expect(2);
+    assert!(none.err.contains("--minimize"), "{}", none.err);
+}
+
+#[test]
+fn an_older_file_is_migrated_once_and_its_bytes_are_kept() {
+    let scratch = Scratch::new();
+    let ops = GOLDEN
+        .lines()
+        .filter(|line| line.contains("\"record\":\"op\""));
+    let header =
+        r#"{"record":"header","format":2,"atune":"0.1.0","created_at_millis":5,"created_by":0}"#;
+    let lines: Vec<&str> = std::iter::once(header).chain(ops).collect();
+    let old = lines.join("\n") + "\n";
+    scratch.write("study.atj", old.as_bytes());
+    let best = |scratch: &Scratch| {
+        scratch
+            .daybook(&["study", "trials", "study.atj", "--json"])
+            .expect(0)
+            .out
+    };
+    let before = best(&scratch);
+    let done = scratch
+        .daybook(&["migrate", "study.atj", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(
+        (&done["from"], &done["operations"]),
+        (&json!(2), &json!(27))
+    );
+    assert_eq!(best(&scratch), before);
+    assert_eq!(scratch.read("study.atj.d/legacy-v2.jsonl"), old.as_bytes());
+    scratch.daybook(&["verify", "study.atj"]).expect(0);
+    let again = scratch
+        .daybook(&["migrate", "study.atj", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(again["migrated"], false);
+}

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use atune_core::storage::journal::{JournalReader, facts_of};
+use atune_core::storage::journal::{JournalReader, LeaseFacts, facts_of, lease_facts};
+use durable::{Clock as _, RealFs, SystemClock};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -17,12 +18,16 @@ pub(crate) fn print_facts(
     as_json: bool,
 ) -> Result<(), Failure> {
     let facts = facts_of(reader)?;
+    let lease = lease_facts(&RealFs, reader.path())?;
     if as_json {
-        let document =
-            serde_json::json!({ "path": reader.path(), "kind": "study", "facts": facts });
+        let document = serde_json::json!({ "path": reader.path(), "kind": "study", "facts": facts, "lease": lease });
         return Ok(out.json(&document)?);
     }
-    Ok(in_words(out, reader)?)
+    in_words(out, reader)?;
+    if let Some(lease) = lease {
+        print_lease(out, &lease)?;
+    }
+    Ok(())
 }
 
 fn in_words(out: &mut Out, reader: &JournalReader) -> io::Result<()> {
@@ -78,4 +83,29 @@ pub(crate) fn summary(facts: &serde_json::Map<String, Value>) -> String {
         count(number("extents"), "extent"),
         count(number("trials"), "trial")
     )
+}
+
+fn print_lease(out: &mut Out, lease: &LeaseFacts) -> std::io::Result<()> {
+    let Some(owner) = &lease.owner else {
+        return out.line(format_args!("  lease     generation {}", lease.generation));
+    };
+    let what = match (lease.is_held, lease.is_owner_gone) {
+        (true, true) => "held by a process that is gone:",
+        (true, false) => "held by",
+        (false, _) => "free; last held by",
+    };
+    let now_millis = SystemClock::start().wall_ns() / 1_000_000;
+    out.line(format_args!(
+        "  lease     {what} worker {}, process {} on {}, since {:.1} s, durability {}; {} waiting",
+        owner.worker,
+        owner.pid,
+        clean(&owner.host),
+        std::time::Duration::from_millis(now_millis.saturating_sub(owner.acquired_at_millis))
+            .as_secs_f64(),
+        serde_json::to_value(owner.durability)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+        lease.waiting,
+    ))
 }

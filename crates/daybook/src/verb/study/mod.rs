@@ -1,5 +1,6 @@
-//! `daybook study`: what a study file holds.
+//! `daybook study`: makes study files, and shows what they hold.
 
+mod create;
 mod export;
 mod facts;
 mod listing;
@@ -18,12 +19,13 @@ use crate::kind::{Kind, kind_of};
 use crate::output::Out;
 pub(crate) use facts::{print_facts, summary};
 
-/// Shows and exports studies.
+/// Creates, shows and exports studies.
 ///
 /// A study file is read without a lock, also while others write to it: what is shown is the history as
 /// its head names it at that moment.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
+  daybook study create study.atj --minimize loss
   daybook study show study.atj
   daybook study best study.atj --json
   daybook study trials study.atj --state failed --limit 0
@@ -36,6 +38,7 @@ pub(crate) struct StudyArgs {
 
 #[derive(Debug, Subcommand)]
 enum StudyVerb {
+    Create(create::CreateArgs),
     /// What the study is about, its trials by state, and its best.
     Show(Which),
     /// The trials, one per line.
@@ -113,6 +116,7 @@ impl State {
 
 pub(crate) fn run(args: &StudyArgs) -> Outcome {
     match &args.verb {
+        StudyVerb::Create(args) => create::run(args),
         StudyVerb::Show(which) => with_study(which, listing::show),
         StudyVerb::Best(which) => with_study(which, listing::best),
         StudyVerb::Attrs(which) => with_study(which, listing::attrs),
@@ -140,7 +144,7 @@ fn with_study(
 }
 
 /// Opens a study file; another kind of record is named.
-pub(super) fn open(path: &Path) -> Result<JournalReader, Failure> {
+pub(crate) fn open(path: &Path) -> Result<JournalReader, Failure> {
     match kind_of(path)? {
         Kind::Study => Ok(JournalReader::open(path)?),
         Kind::Run => {
