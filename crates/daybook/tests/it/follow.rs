@@ -1,4 +1,5 @@
-//! `inspect --follow` shows a run while it is recorded, whole records only, across files.
+//! `inspect --follow` shows a run while it is recorded, whole records only, across files; `study tail -f`
+//! shows a study while it is written.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -53,4 +54,35 @@ fn following_a_finished_run_prints_it_and_ends() {
     scratch.run(10, None).seal().unwrap();
     let ran: Ran = scratch.daybook(&["inspect", "run.omni", "--follow", "--ticks", "8.."]);
     assert_eq!(ran.expect(0).out.lines().count(), 3);
+}
+
+#[test]
+fn following_a_study_shows_what_another_process_writes_and_ends_on_an_interrupt() {
+    let scratch = Scratch::new();
+    let create = |name: &str| {
+        let args = [
+            "study",
+            "create",
+            "s.atj",
+            "--name",
+            name,
+            "--minimize",
+            "m",
+        ];
+        scratch.daybook(&args).expect(0);
+    };
+    create("one");
+    create("two");
+    let mut command = scratch.command(&["study", "tail", "-f", "-n", "1", "s.atj"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || output.next().unwrap().unwrap();
+    assert!(next().contains("\"two\""));
+    create("three");
+    assert!(next().contains("\"three\""));
+    create("four");
+    assert!(next().contains("\"four\""));
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

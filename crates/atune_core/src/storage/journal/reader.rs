@@ -87,6 +87,15 @@ impl JournalReader {
     /// [`open`](Self::open). After an error the state is that before the first operation that could not
     /// be applied.
     pub fn refresh(&mut self) -> Result<u64> {
+        self.refresh_watched(&mut |_, _| {})
+    }
+
+    /// As [`refresh`](Self::refresh), showing every new operation, and where it stands in its file, before
+    /// it is applied. After an error, operations that were shown may be shown again.
+    ///
+    /// # Errors
+    /// As [`refresh`](Self::refresh).
+    pub fn refresh_watched(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<u64> {
         if self.header.format != FORMAT_VERSION {
             return Ok(0);
         }
@@ -95,7 +104,7 @@ impl JournalReader {
             self.files.reopen(self.fs.as_ref());
             self.forget_half_extent()?;
         }
-        self.catch_up(&mut |_, _| {})?;
+        self.catch_up(watch)?;
         self.has_failed = false;
         Ok(self.replica.seq().saturating_sub(before))
     }

@@ -4,6 +4,7 @@ mod create;
 mod export;
 mod facts;
 mod listing;
+mod tail;
 mod values;
 
 use std::io::Write as _;
@@ -51,6 +52,7 @@ enum StudyVerb {
     Export(export::StudyExportArgs),
     /// The operations that make up the file, one per line, as they stand in it.
     Ops(OpsArgs),
+    Tail(tail::TailArgs),
 }
 
 /// A study of a file.
@@ -127,6 +129,7 @@ pub(crate) fn run(args: &StudyArgs) -> Outcome {
             })
         }
         StudyVerb::Export(args) => export::run(args),
+        StudyVerb::Tail(args) => tail::run(args),
         StudyVerb::Ops(args) => listing::ops(&args.path, args.after, args.json),
     }
 }
