@@ -45,6 +45,14 @@ pub struct Metadata {
 pub trait Fs: Send + Sync + Debug {
     /// Creates a file that must not exist yet, open for reading and appending.
     fn create_new(&self, path: &Path, access: Access) -> io::Result<Box<dyn FsFile>>;
+    /// Creates a file on the file system of `folder` that has no name yet, open for reading and appending.
+    /// It ends with its handle unless it is [given a name](FsFile::link).
+    ///
+    /// # Errors
+    /// `Unsupported` where there are no such files: create one with a name then.
+    fn create_unnamed(&self, _folder: &Path) -> io::Result<Box<dyn FsFile>> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
     /// Opens an existing file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn FsFile>>;
     /// Opens an existing file for reading and appending.
@@ -115,6 +123,10 @@ pub trait Watcher: Send + Sync + Debug {
 /// A failed sync poisons the handle: the page cache can no longer be believed, so every later
 /// append, truncation or sync through it fails too. Reopen and verify instead.
 pub trait FsFile: Send + Sync + Debug {
+    /// Gives a file without a name the name `to`, which must not exist yet.
+    fn link(&self, _to: &Path) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
     /// Appends all of `bytes`. On an error a part of them may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Reads at `offset` into `buf`, returns how many bytes there were (0 at the end).

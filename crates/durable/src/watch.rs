@@ -31,7 +31,8 @@ impl Watcher for Inotify {
             | WatchFlags::DELETE
             | WatchFlags::DELETE_SELF
             | WatchFlags::MODIFY
-            | WatchFlags::MOVED_TO;
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVE_SELF;
         inotify::add_watch(&self.fd, path, changes)?;
         Ok(())
     }
@@ -51,6 +52,7 @@ impl Watcher for Inotify {
         let mut events = [0; 4096];
         loop {
             match rustix::io::read(&self.fd, &mut events) {
+                Ok(len) if len < events.len() / 2 => return Ok(true),
                 Ok(_) => {}
                 Err(Errno::AGAIN) => return Ok(true),
                 Err(e) => return Err(e.into()),
