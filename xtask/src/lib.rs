@@ -21,6 +21,7 @@ mod fuzz_smoke;
 pub mod generate_all;
 pub mod reference;
 mod shell;
+mod soak;
 mod tidy;
 mod tools;
 mod tree;
@@ -42,6 +43,7 @@ enum Verb {
     GenerateAll(generate_all::GenerateAll),
     Bless(bless::Bless),
     Crash(crash::Crash),
+    Soak(soak::Soak),
     FuzzSmoke(fuzz_smoke::FuzzSmoke),
     Bench(bench::Bench),
 }
@@ -54,6 +56,7 @@ impl Cli {
             Verb::GenerateAll(generate) => generate.run(),
             Verb::Bless(bless) => bless.run(),
             Verb::Crash(crash) => crash.run(),
+            Verb::Soak(soak) => soak.run(),
             Verb::FuzzSmoke(smoke) => smoke.run(),
             Verb::Bench(bench) => bench.run(),
         }

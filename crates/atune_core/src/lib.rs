@@ -25,8 +25,11 @@
 pub mod lifecycle;
 pub mod number;
 pub mod outbox;
+mod portable;
 pub mod replica;
 pub mod space;
 pub mod storage;
 pub mod trial;
 pub mod worker;
+
+pub use storage::journal::fuzzing;

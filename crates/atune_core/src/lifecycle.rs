@@ -28,6 +28,7 @@ pub enum FencedMutation {
         /// The user key; the `atune:` namespace is reserved.
         key: String,
         /// The value.
+        #[serde(deserialize_with = "crate::portable::value")]
         value: Value,
     },
     /// A state blob of this trial.

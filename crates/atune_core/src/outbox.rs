@@ -74,6 +74,7 @@ pub enum Effect {
         /// The callback's name.
         name: String,
         /// What it is told.
+        #[serde(deserialize_with = "crate::portable::value")]
         payload: Value,
     },
     /// Try the failed trial again. With braces: for a plain variant, members that are unknown would be ignored.
@@ -83,6 +84,7 @@ pub enum Effect {
         /// The better trial.
         source: TrialId,
         /// The parameters to go on with.
+        #[serde(deserialize_with = "crate::portable::by_name")]
         params: BTreeMap<String, ParamValue>,
     },
     /// Start no further trials.

@@ -61,6 +61,21 @@ pub struct IntRange {
     pub step: Option<i64>,
 }
 
+impl FloatRange {
+    /// Whether `value` is a whole number of steps above `low`, as far as floats can tell.
+    fn is_on_step(&self, value: f64) -> bool {
+        let Some(JsonF64(step)) = self.step else {
+            return true;
+        };
+        // Not the difference divided: that of two finite numbers need not be finite.
+        let (at, low) = (value / step, self.low.0 / step);
+        let steps = at - low;
+        // What dividing and adding up may have rounded away. Steps finer than that are no restriction.
+        let error = 1e-8 + 4.0 * f64::EPSILON * (at.abs() + low.abs());
+        !steps.is_finite() || (steps - steps.round()).abs() <= error
+    }
+}
+
 /// A list to choose from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,11 +84,14 @@ pub struct Categories {
     pub choices: ChoiceList,
 }
 
+/// The version of the encoding of a list of choices.
+pub const CHOICES_VERSION: u32 = 1;
+
 /// A versioned list of choices: it may grow at its end while a study runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChoiceList {
-    /// The version of this encoding: 1.
+    /// The version of this encoding: [`CHOICES_VERSION`].
     pub version: u32,
     /// The choices, in order.
     pub choices: Vec<Choice>,
@@ -97,6 +115,7 @@ pub struct ChoiceValue {
     #[serde(rename = "type")]
     pub value_type: String,
     /// The value itself.
+    #[serde(deserialize_with = "crate::portable::value")]
     pub value: Value,
 }
 
@@ -105,6 +124,7 @@ pub struct ChoiceValue {
 #[serde(deny_unknown_fields)]
 pub struct Template {
     /// Values by parameter name.
+    #[serde(deserialize_with = "crate::portable::by_name")]
     pub fixed: BTreeMap<String, ParamValue>,
     /// The trial that these values come from.
     pub parent: Option<crate::trial::TrialId>,
@@ -128,7 +148,7 @@ pub enum SpaceFault {
     /// The value has another type than the distribution.
     #[error("the value has another type than its distribution")]
     WrongType,
-    /// The value lies outside of the range or the list.
+    /// The value lies outside of the range or the list, or between two steps.
     #[error("the value lies outside of its distribution")]
     OutOfRange,
     /// The range is empty, not finite, or has a step that is not positive.
@@ -140,6 +160,15 @@ pub enum SpaceFault {
     /// The list is empty.
     #[error("the list of choices is empty")]
     NoChoices,
+    /// The list is encoded in a way that this build does not know.
+    #[error("the list of choices has version {found}; this build knows version {CHOICES_VERSION}")]
+    ChoicesVersion {
+        /// The version in the record.
+        found: u32,
+    },
+    /// A space that names a parameter more than once.
+    #[error("the space names it twice")]
+    Repeated,
 }
 
 impl Distribution {
@@ -167,10 +196,16 @@ impl Distribution {
                     return Err(SpaceFault::BadLog);
                 }
             }
-            Self::Cat(list) if list.choices.choices.is_empty() => {
-                return Err(SpaceFault::NoChoices);
+            Self::Cat(Categories { choices }) => {
+                if choices.version != CHOICES_VERSION {
+                    let found = choices.version;
+                    return Err(SpaceFault::ChoicesVersion { found });
+                }
+                if choices.choices.is_empty() {
+                    return Err(SpaceFault::NoChoices);
+                }
             }
-            Self::Bool | Self::Cat(_) => {}
+            Self::Bool => {}
         }
         Ok(())
     }
@@ -181,7 +216,9 @@ impl Distribution {
     /// Why it is not.
     pub fn check_value(&self, value: &ParamValue) -> Result<(), SpaceFault> {
         let inside = match (self, value) {
-            (Self::Float(range), ParamValue::F64(v)) => (range.low.0..=range.high.0).contains(&v.0),
+            (Self::Float(range), ParamValue::F64(v)) => {
+                (range.low.0..=range.high.0).contains(&v.0) && range.is_on_step(v.0)
+            }
             (Self::Int(range), ParamValue::I64(v)) => {
                 let step = range.step.unwrap_or(1);
                 // The distance between two i64 need not be one.
@@ -198,6 +235,92 @@ impl Distribution {
             Ok(())
         } else {
             Err(SpaceFault::OutOfRange)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn float(low: f64, high: f64, step: Option<f64>) -> Distribution {
+        let step = step.map(JsonF64);
+        let (low, high, log) = (JsonF64(low), JsonF64(high), false);
+        Distribution::Float(FloatRange {
+            low,
+            high,
+            log,
+            step,
+        })
+    }
+
+    fn holds(dist: &Distribution, value: f64) -> bool {
+        dist.check().unwrap();
+        match dist.check_value(&ParamValue::F64(JsonF64(value))) {
+            Ok(()) => true,
+            Err(SpaceFault::OutOfRange) => false,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_float_with_a_step_lies_on_one() {
+        let tenths = float(0.0, 1.0, Some(0.1));
+        for value in [0.0, 0.1, 0.3, 0.1 + 0.2, 0.7, 1.0, 1.0 - 0.1] {
+            assert!(holds(&tenths, value), "{value}");
+        }
+        for value in [0.05, 0.101, 0.999, 1e-6, 0.1 + 1e-7] {
+            assert!(!holds(&tenths, value), "{value}");
+        }
+        // The end of a range need not be on a step: then it is no value.
+        let thirds = float(-1.0, 1.0, Some(0.75));
+        assert!([-1.0, -0.25, 0.5].iter().all(|v| holds(&thirds, *v)));
+        assert!(!holds(&thirds, 1.0) && !holds(&thirds, 0.0));
+        for value in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+            assert!(!holds(&tenths, value), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_step_finer_than_floats_can_tell_is_no_restriction() {
+        let wide = float(f64::MIN, f64::MAX, Some(1.0));
+        assert!(holds(&wide, 0.1) && holds(&wide, 1e300) && holds(&wide, f64::MIN));
+        let fine = float(0.0, 1e300, Some(5e-324));
+        assert!(holds(&fine, 0.1) && holds(&fine, 1e299));
+        assert!(holds(&float(1e15, 2e15, Some(0.1)), 1e15 + 1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_step_of_a_range_is_one_of_its_values(
+            low in -1e9..1e9f64, step in 1e-6..1e3f64, count in 0..1_000_000u32,
+        ) {
+            let value = low + f64::from(count) * step;
+            let dist = float(low, value + step, Some(step));
+            prop_assert!(holds(&dist, value));
+        }
+    }
+
+    #[test]
+    fn a_list_of_choices_of_another_version_is_refused() {
+        let value = ChoiceValue {
+            value_type: "int".to_owned(),
+            value: 1.into(),
+        };
+        let label = "one".to_owned();
+        for version in [0, 1, 2, u32::MAX] {
+            let choices = vec![Choice {
+                label: label.clone(),
+                value: value.clone(),
+            }];
+            let choices = ChoiceList { version, choices };
+            let dist = Distribution::Cat(Categories { choices });
+            let expected = match version {
+                CHOICES_VERSION => Ok(()),
+                found => Err(SpaceFault::ChoicesVersion { found }),
+            };
+            assert_eq!(dist.check(), expected);
         }
     }
 }

@@ -143,6 +143,7 @@ pub struct StateBlob {
     /// The version of its encoding.
     pub version: u32,
     /// The state.
+    #[serde(deserialize_with = "crate::portable::value")]
     pub data: Value,
 }
 

@@ -11,7 +11,7 @@ mod raw;
 mod refusal;
 mod view;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use refusal::Refusal;
@@ -378,18 +378,30 @@ fn check_blob(trial: TrialId, blob: Option<&ScopedBlob>) -> Applied {
 
 /// Checks a batch of parameters against the trial and their distributions.
 fn check_params(trial: &Trial, params: &[Param]) -> Applied {
-    check_params_beside(&|name| trial.param(name).is_some(), params)
+    check_params_beside(&trial.params, params)
 }
 
 /// Checks the parameters of a trial that has none yet.
 pub(crate) fn check_new_params(params: &[Param]) -> Applied {
-    check_params_beside(&|_| false, params)
+    check_params_beside(&[], params)
 }
 
-fn check_params_beside(is_taken: &dyn Fn(&str) -> bool, params: &[Param]) -> Applied {
+fn check_params_beside(present: &[TrialParam], params: &[Param]) -> Applied {
+    // Looking through a list is fast for few names, and hopeless for as many as a record can hold.
+    let mut names = HashSet::new();
+    let is_long = params.len() > 16;
+    if is_long {
+        names.extend(present.iter().map(|present| present.key.name.as_str()));
+    }
     for (at, param) in params.iter().enumerate() {
+        let name = param.name.as_str();
         let earlier = params.get(..at).unwrap_or_default();
-        if is_taken(&param.name) || earlier.iter().any(|p| p.name == param.name) {
+        let is_new = if is_long {
+            names.insert(name)
+        } else {
+            present.iter().all(|p| p.key.name != name) && earlier.iter().all(|p| p.name != name)
+        };
+        if !is_new {
             return Err(Refusal::ParamTaken(param.name.clone()));
         }
         param

@@ -33,6 +33,12 @@ impl Replica {
         if op.phase == Phase::Done && open + op.effects.len() > 0 {
             return Err(Refusal::EffectsOpen(open + op.effects.len()));
         }
+        for effect in &op.effects {
+            // Its replacement would name a parent that does not exist, and nothing could complete it.
+            if let Effect::Exploit { source, .. } = effect {
+                self.trial(*source)?;
+            }
+        }
         let study = self.trial(op.key.trial)?.study;
         if let Some(state) = &op.sampler_state {
             self.states

@@ -1,14 +1,17 @@
 //! Operations on studies and on raw trials, which no lifecycle manages.
 
+use std::collections::HashSet;
+
 use super::{
     Applied, NewTrial, Refusal, Replica, Study, Trial, TrialReport, check_identity, check_key,
     check_params,
 };
+use crate::space::SpaceFault;
 use crate::storage::journal::record::{
     CreateStudy, CreateTrial, Heartbeat, ParamsBatch, PutState, Report, SetError, SetStudyUserAttr,
     SetTrialUserAttr, SetValues, Transition,
 };
-use crate::trial::{StateScope, TrialId, TrialState};
+use crate::trial::{SpaceEntry, StateScope, TrialId, TrialState};
 
 impl Replica {
     pub(super) fn create_study(&mut self, op: &CreateStudy) -> Applied {
@@ -29,13 +32,7 @@ impl Replica {
                 "a study needs one metric name per direction, or none",
             ));
         }
-        for entry in config.space.iter().flatten() {
-            let name = || entry.name.clone();
-            entry.dist.check().map_err(|fault| Refusal::BadParam {
-                name: name(),
-                fault,
-            })?;
-        }
+        check_space(config.space.as_deref().unwrap_or_default())?;
         self.by_name.insert(config.name.clone(), op.study);
         self.studies.push(Study::new(op.study, config.clone()));
         Ok(())
@@ -169,4 +166,23 @@ impl Replica {
             Ok(trial)
         }
     }
+}
+
+/// A space names each parameter once, and each has values.
+fn check_space(space: &[SpaceEntry]) -> Applied {
+    let mut names = HashSet::new();
+    for SpaceEntry { name, dist } in space {
+        let is_new = names.insert(name);
+        let checked = dist.check();
+        let checked = checked.and(if is_new {
+            Ok(())
+        } else {
+            Err(SpaceFault::Repeated)
+        });
+        checked.map_err(|fault| Refusal::BadParam {
+            name: name.clone(),
+            fault,
+        })?;
+    }
+    Ok(())
 }

@@ -86,7 +86,7 @@ impl RetryPolicy {
     }
 }
 
-/// An effect that is still open.
+/// An effect that is still open, or that was left out because it names a trial that does not exist.
 #[derive(Debug)]
 pub struct Undone {
     /// Which one.
@@ -188,17 +188,21 @@ impl Outboxes {
     /// # Errors
     /// [`Refusal::UnknownOutbox`], or the storage's.
     pub fn drive(&self, key: OutboxKey, callbacks: &mut dyn Callbacks) -> Result<Vec<Undone>> {
+        let mut left = Vec::new();
         loop {
             let view = self.look(key)?;
             match view.outbox.phase {
-                Phase::Sampler | Phase::Scheduler => self.advance(key, &view, callbacks)?,
+                Phase::Sampler | Phase::Scheduler => {
+                    left.extend(self.advance(key, &view, callbacks)?);
+                }
                 Phase::Effects => {
                     let undone = self.execute(key, &view, callbacks)?;
                     if !undone.is_empty() {
-                        return Ok(undone);
+                        left.extend(undone);
+                        return Ok(left);
                     }
                 }
-                Phase::Done => return Ok(Vec::new()),
+                Phase::Done => return Ok(left),
             }
         }
     }
@@ -219,8 +223,14 @@ impl Outboxes {
         Ok(found?)
     }
 
-    /// Takes an outbox one step on: asks whoever is next, and passes over whom nobody asked for.
-    fn advance(&self, key: OutboxKey, view: &View, callbacks: &mut dyn Callbacks) -> Result<()> {
+    /// Takes an outbox one step on: asks whoever is next, and passes over whom nobody asked for. Answers the
+    /// effects that were left out: an exploit of a trial that does not exist must not hold up the rest.
+    fn advance(
+        &self,
+        key: OutboxKey,
+        view: &View,
+        callbacks: &mut dyn Callbacks,
+    ) -> Result<Vec<Undone>> {
         let View {
             ended,
             outbox,
@@ -234,6 +244,7 @@ impl Outboxes {
         };
         let is_sampler = matches!(scope, Some(StateScope::Sampler(_)));
         let mut effects = said.effects;
+        let undone = self.leave_out_strays(key, outbox, &mut effects)?;
         let phase = if is_sampler && outbox.intent.scheduler {
             Phase::Scheduler
         } else {
@@ -263,9 +274,50 @@ impl Outboxes {
             Ok(op.clone().into())
         });
         match committed {
-            Ok(_) | Err(StorageError::Refused(Refusal::ObservationChanged(_))) => Ok(()),
+            Ok(_) => Ok(undone),
+            Err(StorageError::Refused(Refusal::ObservationChanged(_))) => Ok(Vec::new()),
             Err(other) => Err(other),
         }
+    }
+
+    /// Takes out the exploits whose source does not exist, which the state machine would refuse.
+    fn leave_out_strays(
+        &self,
+        key: OutboxKey,
+        outbox: &Outbox,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Vec<Undone>> {
+        let source_of = |effect: &Effect| match effect {
+            Effect::Exploit { source, .. } => Some(*source),
+            _ => None,
+        };
+        let mut undone = Vec::new();
+        if !effects.iter().any(|effect| source_of(effect).is_some()) {
+            return Ok(undone);
+        }
+        let said = std::mem::take(effects);
+        self.storage.read(&mut |replica| {
+            (*effects, undone) = (said.clone(), Vec::new());
+            effects.retain(|effect| {
+                let found = source_of(effect).map_or(Ok(()), |id| replica.trial(id).map(drop));
+                let Err(refusal) = found else {
+                    return true;
+                };
+                // The place that it would have had.
+                let index = (outbox.effects.len() + undone.len()) as u64;
+                let OutboxKey { trial, epoch } = key;
+                undone.push(Undone {
+                    effect: EffectKey {
+                        trial,
+                        epoch,
+                        index,
+                    },
+                    why: refusal.into(),
+                });
+                false
+            });
+        })?;
+        Ok(undone)
     }
 
     /// What the intent and the policy ask for, whatever sampler and scheduler say.

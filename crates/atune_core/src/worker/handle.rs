@@ -128,6 +128,7 @@ impl TrialHandle {
 
     fn gather(&self, mutation: FencedMutation) -> Result<()> {
         let shared = &self.shared;
+        shared.check_process()?;
         let due_ns = shared
             .clock
             .mono_ns()
@@ -230,6 +231,7 @@ impl TrialHandle {
     }
 
     fn commit(&self, tail: &Tail) -> Result<std::result::Result<(), Refusal>> {
+        self.shared.check_process()?;
         let slot = &*self.slot;
         let entry = Entry {
             slot,
@@ -261,6 +263,9 @@ impl TrialHandle {
 
 impl Drop for TrialHandle {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            return;
+        }
         if self.slot.is_alive() {
             let why = if std::thread::panicking() {
                 "its objective panicked"

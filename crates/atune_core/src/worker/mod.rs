@@ -96,6 +96,7 @@ impl Default for WorkerSettings {
 /// Starts trials and keeps them alive. Its threads share it; dropping it stops and joins its own.
 ///
 /// Trials whose handles outlive it are not renewed any more, and their changes are written at once.
+/// In a process that was forked off its own, dropping it and its handles does nothing.
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -108,6 +109,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     id: WorkerId,
     settings: WorkerSettings,
+    /// The process that it was made in.
+    process: u32,
     state: Mutex<State>,
     /// Something is due earlier than the thread knew, or the worker is closed.
     wake: Condvar,
@@ -152,6 +155,7 @@ impl Worker {
             clock,
             id,
             settings,
+            process: std::process::id(),
             state: Mutex::new(state),
             wake: Condvar::new(),
         });
@@ -188,6 +192,11 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // The thread is not here to be joined, and may have been at the locks.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.lock().is_closed = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
@@ -200,6 +209,20 @@ impl Drop for Worker {
 }
 
 impl Shared {
+    /// Whether this is a child that was forked off the worker's process: the trials are not its own.
+    fn is_forked(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Asks the storage whether a forked child may use it, before a lock is taken that a thread of the
+    /// parent may have been at.
+    fn check_process(&self) -> Result<()> {
+        if self.is_forked() {
+            self.storage.read(&mut |_| {})?;
+        }
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

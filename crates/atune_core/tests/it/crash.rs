@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::shared::{on_sim, unthreaded};
 
-const PATH: &str = "/study.atj";
+pub(crate) const PATH: &str = "/study.atj";
 
-fn open(fs: &SimFs, seed: u64) -> Result<JournalStorage, BoxError> {
+pub(crate) fn open(fs: &SimFs, seed: u64) -> Result<JournalStorage, BoxError> {
     let (fs, clock, identity) = on_sim(fs, seed);
     Ok(JournalStorage::open_on(
         fs,
@@ -46,7 +46,7 @@ fn note(storage: &JournalStorage, ledger: &mut Ledger<u64>, value: u64) -> Resul
     Ok(())
 }
 
-fn started() -> SimFs {
+pub(crate) fn started() -> SimFs {
     let fs = SimFs::new();
     let storage = create(&fs).unwrap();
     let config = example_config("a", &[Direction::Minimize]);

@@ -6,7 +6,9 @@ use atune_core::lifecycle::{FencedMutation, Outcome};
 use atune_core::number::JsonF64;
 use atune_core::outbox::{Attempt, Effect, EffectKey, Intent, OutboxKey, Phase};
 use atune_core::replica::{Replica, Trial};
-use atune_core::space::{Param, Template};
+use atune_core::space::{
+    Categories, Choice, ChoiceList, ChoiceValue, Distribution, Param, Template,
+};
 use atune_core::storage::conformance::{example_config, example_param};
 use atune_core::storage::journal::record::{
     CreateStudy, CreateTrial, Heartbeat, LifecycleAbandon, LifecycleClaim, LifecycleFailStale,
@@ -15,7 +17,8 @@ use atune_core::storage::journal::record::{
     SetError, SetStudyUserAttr, SetTrialUserAttr, SetValues, Transition,
 };
 use atune_core::trial::{
-    Direction, ScopedBlob, StateBlob, StateScope, StudyId, TrialId, TrialState, WorkerId,
+    Direction, ScopedBlob, SpaceEntry, StateBlob, StateScope, StudyId, TrialId, TrialState,
+    WorkerId,
 };
 use serde_json::Value;
 
@@ -70,7 +73,10 @@ impl Draw<'_> {
             .map_or(1, |s| s.config.directions.len());
         let count = self.near(directions as u64).min(3);
         (0..count)
-            .map(|_| JsonF64(self.r.pick(&[0.5, -1.0, f64::NAN])))
+            .map(|_| {
+                let values = [0.5, -1.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+                JsonF64(self.r.pick(&values))
+            })
             .collect()
     }
 
@@ -80,6 +86,31 @@ impl Draw<'_> {
         let count = self.r.below(3);
         (0..count)
             .map(|_| example_param(self.r.pick(&names), value))
+            .collect()
+    }
+
+    /// Parameters known beforehand; now and then a name stands twice, or a list has another version.
+    fn space(&mut self) -> Vec<SpaceEntry> {
+        let names = ["x", "y", "z", "u", "v", "w"];
+        let count = usize::try_from(self.r.below(4)).unwrap();
+        (0..count)
+            .map(|at| {
+                let name = if self.is_rare() { "x" } else { names[at] };
+                let version = if self.is_rare() { 2 } else { 1 };
+                let choice = |label: &str| Choice {
+                    label: label.to_owned(),
+                    value: ChoiceValue {
+                        value_type: "string".to_owned(),
+                        value: label.into(),
+                    },
+                };
+                let choices = vec![choice("adam"), choice("sgd")];
+                let choices = ChoiceList { version, choices };
+                SpaceEntry {
+                    name: name.to_owned(),
+                    dist: Distribution::Cat(Categories { choices }),
+                }
+            })
             .collect()
     }
 
@@ -139,7 +170,8 @@ impl Draw<'_> {
             let name = self.r.pick(&["one", "two", "three", "one", ""]);
             let directions = [Direction::Minimize, Direction::Maximize];
             let count = usize::try_from(self.r.below(6).min(2)).unwrap();
-            let config = example_config(name, &directions[..count]);
+            let mut config = example_config(name, &directions[..count]);
+            config.space = self.r.coin().then(|| self.space());
             return CreateStudy {
                 study: StudyId(self.near(next)),
                 config,
@@ -381,7 +413,7 @@ impl Draw<'_> {
                 },
                 Effect::Retry {},
                 Effect::Exploit {
-                    source: TrialId(0),
+                    source: TrialId(self.near(trial.0)),
                     params: BTreeMap::new(),
                 },
             ];

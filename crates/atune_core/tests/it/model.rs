@@ -200,6 +200,11 @@ impl Model {
                 need(!op.config.name.is_empty(), "BadConfig")?;
                 need(!is_taken, "NameTaken")?;
                 need(!op.config.directions.is_empty(), "BadConfig")?;
+                let space = op.config.space.as_deref().unwrap_or_default();
+                for (at, entry) in space.iter().enumerate() {
+                    let is_new = space[..at].iter().all(|other| other.name != entry.name);
+                    need(is_new && entry.dist.check().is_ok(), "BadParam")?;
+                }
                 self.studies.push(op.config.clone());
                 Ok(())
             }
@@ -382,6 +387,9 @@ impl Model {
                 need(op.phase > *phase, "PhaseBackwards")?;
                 let is_finished = op.effects.is_empty() && effects.iter().all(|(_, done)| *done);
                 need(op.phase != Phase::Done || is_finished, "EffectsOpen")?;
+                let trials = self.trials.len() as u64;
+                let is_stray = |effect: &Effect| matches!(effect, Effect::Exploit { source, .. } if source.0 >= trials);
+                need(!op.effects.iter().any(is_stray), "UnknownTrial")?;
                 *phase = op.phase;
                 effects.extend(op.effects.iter().map(|effect| (effect.clone(), false)));
                 let study = self.trial(op.key.trial)?.study;

@@ -66,6 +66,43 @@ fn read(text: &str) -> Result<Op, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+/// The value with the members of every object in another order, and with one member of the object
+/// numbered `repeated` twice. Objects are counted by `count`.
+fn varied(
+    value: &Value,
+    random: &mut Random,
+    repeated: Option<usize>,
+    count: &mut usize,
+) -> String {
+    match value {
+        Value::Array(items) => {
+            let mut vary = |item| varied(item, random, repeated, count);
+            let items: Vec<String> = items.iter().map(&mut vary).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(members) => {
+            let is_repeated = repeated == Some(*count);
+            *count += 1;
+            let mut texts: Vec<String> = members
+                .iter()
+                .map(|(name, value)| {
+                    let name = Value::from(name.as_str());
+                    format!("{name}:{}", varied(value, random, repeated, count))
+                })
+                .collect();
+            for at in 1..texts.len() {
+                texts.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap());
+            }
+            if is_repeated && !texts.is_empty() {
+                let again = random.pick(&texts);
+                texts.push(again);
+            }
+            format!("{{{}}}", texts.join(","))
+        }
+        plain => plain.to_string(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -96,6 +133,23 @@ proptest! {
                 shuffled.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap());
             }
             prop_assert_eq!(text(&read(&object(&shuffled)).unwrap()), text(&op));
+        }
+    }
+
+    #[test]
+    fn members_of_nested_objects_may_stand_in_any_order_and_none_twice(seed: u64) {
+        let mut random = Random(seed);
+        for kind in 0..22 {
+            let op = random.op(kind);
+            let value = serde_json::to_value(&op).unwrap();
+            let mut count = 0;
+            let other = varied(&value, &mut random, None, &mut count);
+            prop_assert_eq!(text(&read(&other).unwrap()), text(&op), "{}", other);
+            for repeated in 0..count {
+                let twice = varied(&value, &mut random, Some(repeated), &mut 0);
+                let is_empty = twice.len() == other.len();
+                prop_assert_eq!(read(&twice).is_ok(), is_empty, "{}", twice);
+            }
         }
     }
 

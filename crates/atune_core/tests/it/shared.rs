@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use atune_core::number::JsonF64;
 use atune_core::outbox::Intent;
+use atune_core::storage::Storage;
 use atune_core::storage::conformance::{self, example_config, example_param};
 use atune_core::storage::journal::{
     Identity, JournalError, JournalOptions, JournalReader, JournalStorage, lease_facts,
     verify_study,
 };
-use atune_core::storage::{Storage, StorageError};
-use atune_core::trial::{Direction, StudyId, TrialState, WorkerId};
+use atune_core::trial::{Direction, TrialState, WorkerId};
 use durable::{ManualClock, Outcome, RealFs};
-use durable_sim::{ENOSPC, SimFs};
+use durable_sim::SimFs;
 
 pub(crate) fn on_sim(fs: &SimFs, seed: u64) -> (Arc<SimFs>, Arc<ManualClock>, Identity) {
     // A second passes with every look: nobody waits long for the lease of a dead owner.
@@ -123,25 +123,6 @@ fn a_reader_sees_what_another_handle_acknowledged() {
 }
 
 #[test]
-fn a_record_over_its_cap_is_refused_before_anything_is_written() {
-    let (_dir, path) = scratch();
-    let options = JournalOptions {
-        record_len_max: 2000,
-        ..options(0)
-    };
-    let storage = JournalStorage::create(&path, options).unwrap();
-    let study = storage
-        .create_study(&example_config("a", &[Direction::Minimize]))
-        .unwrap();
-    let long = serde_json::Value::from("x".repeat(3000));
-    let refused = storage.set_study_user_attr(study, "k", &long).unwrap_err();
-    assert!(refused.to_string().contains("2000"), "{refused}");
-    storage.set_study_user_attr(study, "k", &1.into()).unwrap();
-    drop(storage);
-    intact(&path);
-}
-
-#[test]
 fn a_study_that_exists_is_not_created_again() {
     let (_dir, path) = scratch();
     drop(JournalStorage::create(&path, options(0)).unwrap());
@@ -166,38 +147,6 @@ fn the_lease_is_given_back_when_nobody_writes() {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("the lease is still held");
-}
-
-#[test]
-fn a_full_disk_refuses_by_name_and_the_study_goes_on_in_a_new_data_file_afterwards() {
-    let fs = SimFs::new();
-    let (shared, clock, identity) = on_sim(&fs, 1);
-    let path = Path::new("/study.atj");
-    let storage = JournalStorage::create_on(shared, clock, identity, path, unthreaded()).unwrap();
-    let study = storage
-        .create_study(&example_config("a", &[Direction::Minimize]))
-        .unwrap();
-    fs.set_capacity(Some(fs.used() + 300));
-    let error = storage.create_trial(study, None).unwrap_err();
-    let StorageError::Journal(JournalError::Io { source, .. }) = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(source.raw_os_error(), Some(ENOSPC));
-    assert_eq!(
-        JournalReader::open_on(Arc::new(fs.clone()), path)
-            .unwrap()
-            .head()
-            .ops,
-        1
-    );
-    fs.set_capacity(None);
-    storage.create_trial(study, None).unwrap();
-    drop(storage);
-    let verdict = verify_study(Arc::new(fs.clone()), path).unwrap();
-    assert_eq!(verdict.verdict, Outcome::Intact);
-    let reader = JournalReader::open_on(Arc::new(fs), path).unwrap();
-    assert_eq!(reader.replica().trials().len(), 1);
-    assert_eq!(reader.replica().study(StudyId(0)).unwrap().trials.len(), 1);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Acquiring: list, fence, remove the tickets, make the next generation, list again, read the head.
 
 use super::protocol::{Turn, largest, remove_shared_ticket};
-use super::rules::{HeadRead, Unlink};
-use super::state::{At, NOWHERE, Slot, State, Ticket, bits, fenced, held, listing, nonce, seen};
+use super::rules::{HeadRead, MovesOut, Unlink};
+use super::state::{
+    At, NOWHERE, Slot, State, Ticket, above, bits, fenced, held, listing, nonce, seen,
+};
 
 impl Turn<'_> {
     pub(crate) fn read_head_first(&mut self) {
@@ -28,13 +30,14 @@ impl Turn<'_> {
         } else if self.rules.has_slow_listings {
             self.begin_listing(At::ListEnd);
         } else {
-            self.list_found(largest(self.state.present), self.state.present);
+            self.list_found(largest(self.state.present), self.state.generations());
         }
     }
 
     fn begin_listing(&mut self, at: At) {
         let mut next = self.then(at);
-        next.contenders[self.who].left = listing(self.state.present, self.state.present);
+        next.contenders[self.who].left =
+            listing(self.state.generations(), self.state.generations());
         self.step("begins to list", next);
     }
 
@@ -54,6 +57,10 @@ impl Turn<'_> {
                 next,
                 None,
             );
+        } else if !self.rules.fences {
+            let next = self.start_over(*self.state);
+            let text = "lists: gen-{g} is the largest; waits";
+            self.step_about(text, generation, NOWHERE, next, None);
         } else {
             let mut next = self.then(At::Fence);
             next.contenders[self.who].generation = generation;
@@ -176,6 +183,7 @@ impl Turn<'_> {
         let me = self.me();
         let slot = held(me.generation);
         match me.at {
+            At::MakeGeneration if self.rules.moves_in => self.move_in(),
             At::MakeGeneration => {
                 let mut next = self.then(At::MakeOwnResolve);
                 if !next.make_generation(slot) {
@@ -183,7 +191,8 @@ impl Turn<'_> {
                     return self.step("cannot make gen-{g}; starts over", next);
                 }
                 if self.rules.shares_ticket_directory {
-                    next.contenders[self.who].acquisitions += 1;
+                    let shared = nonce(self.who, usize::from(me.acquisitions));
+                    next.contenders[self.who].acquired_with(shared);
                     next = self.made(next);
                 }
                 self.step("makes gen-{g}", next);
@@ -195,11 +204,10 @@ impl Turn<'_> {
             }
             At::MakeOwn if me.dir != NOWHERE => {
                 let mut next = *self.state;
-                let mine = &mut next.contenders[self.who];
-                mine.acquisitions += 1;
-                mine.own().at = me.dir;
+                let nonce = next.new_name(self.who);
+                next.folder_mut(nonce).at = me.dir;
+                next.contenders[self.who].acquired_with(nonce);
                 let next = self.made(next);
-                let nonce = nonce(self.who, usize::from(me.acquisitions));
                 self.step_about(
                     "makes its folder {by} there",
                     me.generation,
@@ -215,7 +223,7 @@ impl Turn<'_> {
         }
     }
 
-    fn made(&self, mut next: State) -> State {
+    pub(crate) fn made(&self, mut next: State) -> State {
         if self.rules.lists_again {
             next.contenders[self.who].go(At::ListAgain);
             next
@@ -241,21 +249,20 @@ impl Turn<'_> {
 
     pub(crate) fn list_again(&mut self) {
         let me = self.me();
-        let above = !0 << (held(me.generation) + 1);
+        let above = above(me.generation);
         if me.at == At::ListAgain && self.rules.has_slow_listings {
             return self.begin_listing(At::ListAgainEnd);
         }
         let (all, any) = match me.at {
             At::ListAgainEnd => seen(me.left),
-            _ => (self.state.present, self.state.present),
+            _ => (self.state.generations(), self.state.generations()),
         };
         if any & above != 0 {
-            let mut next = self.then(if self.rules.shares_ticket_directory {
-                At::UndoGeneration
-            } else {
-                At::UndoResolve
-            });
+            let mut next = self.then(self.undo_first());
             next.contenders[self.who].left = 0;
+            if self.rules.moves_out == MovesOut::UnlessTheHeadChanged {
+                next.contenders[self.who].target = held(me.generation);
+            }
             self.step("lists again: gen-{g} is not the largest", next);
         }
         if all & above == 0 {
@@ -270,7 +277,7 @@ impl Turn<'_> {
     pub(crate) fn read_head(&mut self) {
         let compares = self.rules.head_read == HeadRead::BeforeListingAndAfter;
         if compares && !self.me().is_fresh {
-            let next = self.then(At::UndoResolve);
+            let next = self.then(self.undo_first());
             return self.step("reads the head: it has changed", next);
         }
         let mut next = self.then(At::Owner);
@@ -278,9 +285,18 @@ impl Turn<'_> {
         self.step("reads the head", next);
     }
 
+    fn undo_first(&self) -> At {
+        if self.rules.moves_in || self.rules.shares_ticket_directory {
+            At::UndoGeneration
+        } else {
+            At::UndoResolve
+        }
+    }
+
     pub(crate) fn undo(&mut self) {
         let me = self.me();
         match me.at {
+            At::UndoGeneration if self.rules.moves_in => self.move_out(),
             At::UndoResolve if self.state.has(held(me.generation)) => {
                 let mut next = self.then(At::UndoOwn);
                 next.contenders[self.who].dir = held(me.generation);

@@ -2,12 +2,12 @@
 
 use super::protocol::{Turn, largest, remove_shared_ticket};
 use super::rules::Cleanup;
-use super::state::{At, NOWHERE, Nonce, State, Ticket, bits, held};
+use super::state::{At, NO_FOLDER, NOWHERE, Nonce, Slot, State, Ticket, bits, held};
 
 impl Turn<'_> {
     pub(crate) fn released(&self, mut next: State) -> State {
         let is_done = self.me().acknowledged >= self.rules.operations;
-        if !is_done && !self.may_clean() {
+        if !is_done && !self.may_clean() && !self.may_take_back(&next) {
             return self.start_over(next);
         }
         let me = &mut next.contenders[self.who];
@@ -15,8 +15,16 @@ impl Turn<'_> {
             me.generation = 0;
         }
         me.target = NOWHERE;
+        me.which = NO_FOLDER;
         me.is_fresh = false;
         me.cleans_as_owner = false;
+        if is_done {
+            // It will not acquire again.
+            me.moved = 0;
+            if self.rules.acquisitions_in_all == u8::MAX {
+                me.acquisitions = 0;
+            }
+        }
         me.go(At::Released);
         next
     }
@@ -31,10 +39,17 @@ impl Turn<'_> {
 
     pub(crate) fn go_on(&mut self) {
         self.begin_cleaning();
+        self.take_back();
         if self.me().acknowledged < self.rules.operations {
             let next = self.start_over(*self.state);
             self.step("wants to publish more", next);
         }
+    }
+
+    pub(crate) fn newest_fenced(&self) -> Option<Slot> {
+        bits(self.state.generations())
+            .filter(|slot| slot % 2 == 1)
+            .last()
     }
 
     pub(crate) fn begin_cleaning(&mut self) {
@@ -42,9 +57,9 @@ impl Turn<'_> {
             return;
         }
         let me = self.me();
-        let newest = bits(self.state.present).filter(|slot| slot % 2 == 1).last();
+        let newest = self.newest_fenced();
         let largest = largest(self.state.present).unwrap_or(0);
-        for slot in bits(self.state.present) {
+        for slot in bits(self.state.generations()) {
             let is_fenced = slot % 2 == 1;
             let is_old = if is_fenced {
                 Some(slot) != newest
@@ -54,14 +69,16 @@ impl Turn<'_> {
             let is_below =
                 self.rules.cleanup != Cleanup::BelowAnOwnCommit || slot < held(me.generation);
             if is_old && is_below {
-                let mut next = self.then(At::CleanOpen);
+                // What is old stays old, so finding that out and opening it may be one step.
+                let mut next = self.then(At::CleanRead);
                 let mine = &mut next.contenders[self.who];
+                mine.dir = slot;
                 mine.target = slot;
                 mine.cleans_as_owner = me.at == At::Owner;
                 let text = if is_fenced {
-                    "lists, to clean up fenced-{g}"
+                    "opens fenced-{g}, to clean it up"
                 } else {
-                    "lists, to clean up gen-{g}"
+                    "opens gen-{g}, to clean it up"
                 };
                 self.step_about(text, slot / 2 + 1, NOWHERE, next, None);
             }
@@ -72,27 +89,6 @@ impl Turn<'_> {
         let me = self.me();
         let generation = me.target / 2 + 1;
         match me.at {
-            At::CleanOpen if self.state.has(me.target) => {
-                let mut next = self.then(At::CleanRead);
-                next.contenders[self.who].dir = me.target;
-                self.step_about(
-                    "opens the old directory {g}",
-                    generation,
-                    NOWHERE,
-                    next,
-                    None,
-                );
-            }
-            At::CleanOpen => {
-                let next = self.cleaned(*self.state);
-                self.step_about(
-                    "finds no directory {g} to clean up",
-                    generation,
-                    NOWHERE,
-                    next,
-                    None,
-                );
-            }
             At::CleanRead => {
                 let mut next = *self.state;
                 if self.rules.shares_ticket_directory {
@@ -193,7 +189,7 @@ impl Turn<'_> {
         next
     }
 
-    fn cleaned(&self, mut next: State) -> State {
+    pub(crate) fn cleaned(&self, mut next: State) -> State {
         let me = &mut next.contenders[self.who];
         me.left = 0;
         me.target = NOWHERE;

@@ -10,6 +10,7 @@ impl Turn<'_> {
             self.resolve_ticket(At::CreateTicket, "finds gen-{g}/{by} for a new ticket");
         }
         self.begin_cleaning();
+        self.take_back();
         let mut next = *self.state;
         next.fence(me.generation);
         next = self.released(next);

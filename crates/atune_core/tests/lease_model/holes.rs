@@ -3,7 +3,7 @@
 //! Each test prints its counterexample, one of the shortest that there are.
 
 use super::protocol::Fault;
-use super::rules::{Cleanup, HeadRead, Rules, Unlink};
+use super::rules::{Cleanup, HeadRead, Rules, TakesBack, Unlink};
 use super::search::{Counterexample, Search, loses};
 
 /// The protocol of the product, where listings are quick, to keep the counterexamples short.
@@ -53,6 +53,8 @@ fn the_search_finds_the_hole_of_tickets_that_are_removed_after_the_next_generati
 fn the_search_finds_the_hole_of_a_ticket_directory_that_two_owners_share() {
     let rules = Rules {
         shares_ticket_directory: true,
+        moves_in: false,
+        takes_back: TakesBack::Never,
         ..QUICK
     };
     assert_loses(&rules, Fault::Overwritten);
@@ -121,6 +123,16 @@ fn cleaning_up_after_a_commit_only_does_not_close_the_hole_of_a_long_listing_by_
     let rules = Rules {
         head_read: HeadRead::AfterAcquiring,
         operations: 2,
+        acquisitions: 3,
+        ..two(Rules::PRODUCT)
+    };
+    assert_loses(&rules, Fault::Overwritten);
+}
+
+#[test]
+fn the_search_finds_the_hole_of_directories_that_are_taken_back_before_anything_was_published() {
+    let rules = Rules {
+        takes_back: TakesBack::AllButTheNewest,
         acquisitions: 3,
         ..two(Rules::PRODUCT)
     };

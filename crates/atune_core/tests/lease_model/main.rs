@@ -28,4 +28,6 @@ mod rules;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod spare;
+#[cfg(test)]
 mod state;

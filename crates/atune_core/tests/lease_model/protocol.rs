@@ -5,7 +5,9 @@
 //! crashed, and the search goes through every way of scheduling.
 
 use super::rules::Rules;
-use super::state::{At, Contender, NOWHERE, Nonce, Slot, State, Ticket, bits, held, nonce};
+use super::state::{
+    At, Contender, GENERATIONS, NO_FOLDER, NOWHERE, Nonce, Slot, State, Ticket, bits, held, nonce,
+};
 
 /// How a state breaks the promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +65,7 @@ pub(crate) fn steps_of(rules: &Rules, state: &State, who: usize, out: &mut Vec<S
             turn.resolve_ticket(At::RenameTicket, "finds gen-{g}/{by} for the rename");
         }
         At::RenameTicket => turn.rename_ticket(),
-        At::CleanOpen
-        | At::CleanRead
+        At::CleanRead
         | At::CleanResolve
         | At::CleanUnlink
         | At::CleanResolveAgain
@@ -72,6 +73,22 @@ pub(crate) fn steps_of(rules: &Rules, state: &State, who: usize, out: &mut Vec<S
         | At::CleanRemove => turn.clean(),
         At::Released => turn.go_on(),
         At::OutOfBounds => {}
+    }
+}
+
+/// Goes on with whoever can only learn that what it has found is gone: nobody notices, and nothing can
+/// change that any more.
+pub(crate) fn settle(rules: &Rules, state: &mut State) {
+    if rules.shares_ticket_directory {
+        return;
+    }
+    let mut out = Vec::new();
+    for who in 0..rules.contenders {
+        while state.acts_in_vain(who) {
+            out.clear();
+            steps_of(rules, state, who, &mut out);
+            *state = out[0].next;
+        }
     }
 }
 
@@ -98,8 +115,10 @@ impl Turn<'_> {
     }
 
     pub(crate) fn own_nonce(&self) -> Nonce {
-        let which = usize::from(self.me().acquisitions.saturating_sub(1));
-        nonce(self.who, which)
+        match self.me().which {
+            NO_FOLDER => NOWHERE,
+            which => nonce(self.who, usize::from(which)),
+        }
     }
 
     pub(crate) fn step(&mut self, text: &'static str, next: State) {
@@ -132,8 +151,10 @@ impl Turn<'_> {
     }
 
     pub(crate) fn start_over(&self, mut next: State) -> State {
+        let is_used_up = next.acquisitions() >= self.rules.acquisitions_in_all;
         let me = &mut next.contenders[self.who];
         me.generation = 0;
+        me.which = NO_FOLDER;
         me.target = NOWHERE;
         me.left = 0;
         me.is_fresh = false;
@@ -147,13 +168,15 @@ impl Turn<'_> {
                 }
             }
         }
-        me.go(if me.acquisitions == self.rules.acquisitions {
+        let at = if me.acquisitions == self.rules.acquisitions || is_used_up {
+            me.moved = 0;
             At::OutOfBounds
         } else if self.rules.reads_head_first() {
             At::ReadHeadFirst
         } else {
             At::List
-        });
+        };
+        me.go(at);
         next
     }
 
@@ -175,5 +198,5 @@ pub(crate) fn remove_shared_ticket(state: &mut State, dir: Slot) {
 }
 
 pub(crate) fn largest(slots: u32) -> Option<Slot> {
-    bits(slots).last()
+    bits(slots & GENERATIONS).last()
 }

@@ -29,6 +29,26 @@ pub(crate) enum Cleanup {
     BelowAnOwnCommit,
 }
 
+/// Who comes too late renames its generation back to its spare, or else to `fenced-G`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MovesOut {
+    /// Only if the second listing tells that it is too late.
+    UnlessTheHeadChanged,
+    Always,
+}
+
+/// Which directories that are over a contender may take back as its spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakesBack {
+    Never,
+    /// Its own but for the newest, and only what is older than a generation in which it has published.
+    BelowAnOwnCommit,
+    /// Its own but for the newest.
+    AllButTheNewest,
+    /// Anybody's, under the first condition.
+    Anybodys,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) contenders: usize,
@@ -36,12 +56,24 @@ pub(crate) struct Rules {
     pub(crate) operations: u8,
     /// Acquisitions that each contender may begin.
     pub(crate) acquisitions: u8,
+    /// Acquisitions that all of them together may begin.
+    pub(crate) acquisitions_in_all: u8,
     pub(crate) generations: u8,
     /// Renames of a ticket that take place and are answered with an error all the same.
     pub(crate) lies: u8,
+    /// Takes owners for dead, at any time. Without it there are fewer states, for holes that do not need it.
+    pub(crate) fences: bool,
     pub(crate) unlink: Unlink,
     pub(crate) head_read: HeadRead,
     pub(crate) cleanup: Cleanup,
+    /// A generation is a spare directory that gets its name, and not one that is made under it.
+    pub(crate) moves_in: bool,
+    pub(crate) moves_out: MovesOut,
+    pub(crate) takes_back: TakesBack,
+    /// So that a folder in a directory that is moved out gets such a name, too.
+    pub(crate) renames_folders_moving_out: bool,
+    /// A folder in a directory that is taken back gets a name that was never used before.
+    pub(crate) renames_folders: bool,
     /// The ticket stands in the generation's directory, not in a folder of its owner.
     pub(crate) shares_ticket_directory: bool,
     pub(crate) lists_again: bool,
@@ -59,11 +91,18 @@ impl Rules {
         contenders: 3,
         operations: 1,
         acquisitions: 2,
+        acquisitions_in_all: u8::MAX,
         generations: 3,
         lies: 0,
+        fences: true,
         unlink: Unlink::BeforeMakingTheNext,
         head_read: HeadRead::BeforeListingAndAfter,
         cleanup: Cleanup::BelowAnOwnCommit,
+        moves_in: true,
+        moves_out: MovesOut::Always,
+        takes_back: TakesBack::BelowAnOwnCommit,
+        renames_folders_moving_out: true,
+        renames_folders: true,
         shares_ticket_directory: false,
         lists_again: true,
         looks_before_retrying: true,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::protocol::{Fault, Step, has_two_owners, steps, steps_of};
+use super::protocol::{Fault, Step, has_two_owners, settle, steps, steps_of};
 use super::rules::Rules;
 use super::state::{At, CONTENDERS_MAX, Packed, State, split};
 
@@ -44,10 +44,12 @@ impl Search {
         let mut at = 0;
         while let Some(packed) = search.states.get(at) {
             steps(rules, &State::unpack(packed), &mut next);
-            for step in &next {
-                let reached = step.next.in_order(rules.contenders).0.pack();
+            for step in &mut next {
                 let from = u32::try_from(at).expect("the bounds keep the search small");
-                if let Some(fault) = is_fault(step.fault, &step.next) {
+                let fault = is_fault(step.fault, &step.next);
+                settle(rules, &mut step.next);
+                let reached = step.next.in_order(rules.contenders).0.pack();
+                if let Some(fault) = fault {
                     let trace = search.trace(from, Some(reached));
                     return Err(Counterexample { fault, trace });
                 }
@@ -84,6 +86,9 @@ impl Search {
                     }
                     next.clear();
                     steps_of(&self.rules, &state, who, &mut next);
+                    for step in &mut next {
+                        settle(&self.rules, &mut step.next);
+                    }
                     let is_done = state.contenders[who].acknowledged == self.rules.operations;
                     if is_done || next.iter().any(|step| self.leads_on(step, &can_finish)) {
                         can_finish[index] |= 1 << who;
@@ -117,7 +122,7 @@ impl Search {
     /// An attempt under way may be in vain, and then takes one more acquisition and generation.
     fn must_finish(&self, state: &State, who: usize) -> bool {
         let contender = state.contenders[who];
-        let largest = u8::try_from((u32::BITS - state.present.leading_zeros()).div_ceil(2));
+        let largest = u8::try_from((u32::BITS - state.generations().leading_zeros()).div_ceil(2));
         contender.at != At::OutOfBounds
             && contender.acquisitions + 1 < self.rules.acquisitions
             && largest.is_ok_and(|largest| largest < self.rules.generations)
@@ -180,6 +185,9 @@ impl Search {
         let mut next = Vec::new();
         for (number, packed) in way.iter().rev().enumerate() {
             steps(&self.rules, &state, &mut next);
+            for step in &mut next {
+                settle(&self.rules, &mut step.next);
+            }
             let taken = next
                 .iter()
                 .find(|step| step.next.in_order(self.rules.contenders).0.pack() == *packed)

@@ -12,11 +12,17 @@
 pub(crate) const CONTENDERS_MAX: usize = 3;
 /// Acquisitions of one contender, each with a folder of its own.
 pub(crate) const ACQUISITIONS_MAX: usize = 3;
+/// The slots that are generations, one bit for each. Listings look for nothing else.
+pub(crate) const GENERATIONS: u32 = (1 << SPARES) - 1;
+/// The slot of the first contender's spare directory; those of the others follow.
+const SPARES: Slot = 10;
+/// None of a contender's folders.
+pub(crate) const NO_FOLDER: u8 = 3;
 /// A directory that is not there (yet, or any more).
 pub(crate) const NOWHERE: u8 = 15;
 
-/// A generation's directory under one of its two names. Ascending: a larger generation wins, and of one
-/// generation `fenced` wins over `gen`.
+/// A generation's directory under one of its two names, or a spare directory. Ascending: a larger generation
+/// wins, and of one generation `fenced` wins over `gen`.
 pub(crate) type Slot = u8;
 
 pub(crate) fn held(generation: u8) -> Slot {
@@ -25,6 +31,11 @@ pub(crate) fn held(generation: u8) -> Slot {
 
 pub(crate) fn fenced(generation: u8) -> Slot {
     held(generation) + 1
+}
+
+/// The spare directory of a contender.
+pub(crate) fn spare(who: usize) -> Slot {
+    SPARES + u8::try_from(who).unwrap_or(0)
 }
 
 /// Where a contender stands: the access to the disk that it makes next.
@@ -53,7 +64,6 @@ pub(crate) enum At {
     CreateTicket,
     ResolveTicket,
     RenameTicket,
-    CleanOpen,
     CleanRead,
     CleanResolve,
     CleanUnlink,
@@ -67,7 +77,7 @@ pub(crate) enum At {
 }
 
 impl At {
-    const ALL: [Self; 30] = [
+    const ALL: [Self; 29] = [
         Self::ReadHeadFirst,
         Self::List,
         Self::ListEnd,
@@ -89,7 +99,6 @@ impl At {
         Self::CreateTicket,
         Self::ResolveTicket,
         Self::RenameTicket,
-        Self::CleanOpen,
         Self::CleanRead,
         Self::CleanResolve,
         Self::CleanUnlink,
@@ -111,6 +120,11 @@ impl At {
                 | Self::RenameTicket
                 | Self::CleanRead
         )
+    }
+
+    /// True while `dir` is a folder `by-<nonce>` that was found already, and not its name in a directory.
+    fn holds_ticket_directory(self) -> bool {
+        matches!(self, Self::ClearUnlink | Self::CleanUnlink)
     }
 
     /// True while `dir` is a folder `by-<nonce>`.
@@ -144,7 +158,13 @@ pub(crate) struct OwnFolder {
     pub(crate) ticket: Ticket,
 }
 
-/// A folder `by-<nonce>` by its number: contender times [`ACQUISITIONS_MAX`], plus acquisition.
+const NO_FOLDER_AT_ALL: OwnFolder = OwnFolder {
+    at: NOWHERE,
+    ticket: Ticket::None,
+};
+
+/// A folder `by-<nonce>` by the number of its name: contender times [`ACQUISITIONS_MAX`], plus which of its
+/// names it is. A number stands for another name once nobody knows the old one any more.
 pub(crate) type Nonce = u8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,12 +174,16 @@ pub(crate) struct Contender {
     pub(crate) generation: u8,
     /// The directory that it has resolved: a slot or a nonce, as `at` says.
     pub(crate) dir: u8,
-    /// The generation's directory that it cleans up.
+    /// The generation's directory that it cleans up or takes back.
     pub(crate) target: Slot,
     /// The folders that it has still to handle, or what a listing in progress has seen.
     pub(crate) left: u32,
     pub(crate) acquisitions: u8,
     pub(crate) folders: [OwnFolder; ACQUISITIONS_MAX],
+    /// Which of its folders belongs to the acquisition under way, or [`NO_FOLDER`].
+    pub(crate) which: u8,
+    /// The generations into which it has moved a directory and that it may take back, one bit for each.
+    pub(crate) moved: u8,
     pub(crate) acknowledged: u8,
     pub(crate) published: u8,
     /// What it knows of the head is the current head.
@@ -172,10 +196,6 @@ pub(crate) struct Contender {
 
 impl Default for Contender {
     fn default() -> Self {
-        let none = OwnFolder {
-            at: NOWHERE,
-            ticket: Ticket::None,
-        };
         Self {
             at: At::default(),
             generation: 0,
@@ -183,7 +203,9 @@ impl Default for Contender {
             target: NOWHERE,
             left: 0,
             acquisitions: 0,
-            folders: [none; ACQUISITIONS_MAX],
+            folders: [NO_FOLDER_AT_ALL; ACQUISITIONS_MAX],
+            which: NO_FOLDER,
+            moved: 0,
             acknowledged: 0,
             published: 0,
             is_fresh: false,
@@ -202,15 +224,34 @@ impl Contender {
 
     /// The folder of the acquisition under way.
     pub(crate) fn own(&mut self) -> &mut OwnFolder {
-        &mut self.folders[usize::from(self.acquisitions.saturating_sub(1))]
+        &mut self.folders[usize::from(self.which)]
+    }
+
+    fn simplify(&mut self) {
+        match self.at {
+            // It looks for what is above its own generation, and only for whether there is anything.
+            At::ListAgainEnd => {
+                let (all, any) = seen(self.left);
+                let above = above(self.generation);
+                self.left = listing(all & above, if any & above == 0 { 0 } else { above });
+            }
+            // It publishes nothing any more.
+            At::OutOfBounds => (self.acknowledged, self.published) = (0, 0),
+            _ => {}
+        }
+    }
+
+    /// Begins to hold a generation, with this folder in it.
+    pub(crate) fn acquired_with(&mut self, folder: Nonce) {
+        self.acquisitions += 1;
+        self.which = u8::try_from(split(folder).1).unwrap_or(NO_FOLDER);
     }
 
     /// Has finished acquiring, its look at the head included, and believes to be the owner still.
     pub(crate) fn is_owner(&self) -> bool {
         let cleans = matches!(
             self.at,
-            At::CleanOpen
-                | At::CleanRead
+            At::CleanRead
                 | At::CleanResolve
                 | At::CleanUnlink
                 | At::CleanResolveAgain
@@ -245,6 +286,16 @@ impl State {
         self.present & (1 << slot) != 0
     }
 
+    /// The slots of generations that are there.
+    pub(crate) fn generations(&self) -> u32 {
+        self.present & GENERATIONS
+    }
+
+    /// The acquisitions that all contenders together have begun.
+    pub(crate) fn acquisitions(&self) -> u8 {
+        self.contenders.iter().map(|c| c.acquisitions).sum()
+    }
+
     pub(crate) fn folder(&self, nonce: Nonce) -> OwnFolder {
         let (who, which) = split(nonce);
         self.contenders[who].folders[which]
@@ -269,6 +320,12 @@ impl State {
         is_new
     }
 
+    /// Puts a new directory in the place of nothing or of an empty one.
+    pub(crate) fn make_empty(&mut self, slot: Slot) {
+        self.lead_resolved(slot, NOWHERE);
+        self.make_generation(slot);
+    }
+
     /// Removes a generation's directory; false if it is absent or not empty.
     pub(crate) fn remove_generation(&mut self, slot: Slot) -> bool {
         let removes = self.has(slot) && self.folders_in(slot) == 0;
@@ -280,9 +337,13 @@ impl State {
         removes
     }
 
-    /// Renames `gen-G` to `fenced-G`, over an empty directory if there is one, as POSIX has it.
+    /// Renames `gen-G` to `fenced-G`.
     pub(crate) fn fence(&mut self, generation: u8) -> bool {
-        let (from, to) = (held(generation), fenced(generation));
+        self.rename(held(generation), fenced(generation))
+    }
+
+    /// Renames a directory, over an empty one if there is one, as POSIX has it.
+    pub(crate) fn rename(&mut self, from: Slot, to: Slot) -> bool {
         let renames = self.has(from) && self.folders_in(to) == 0;
         if renames {
             self.lead_resolved(to, NOWHERE);
@@ -297,6 +358,18 @@ impl State {
         renames
     }
 
+    /// Renames a folder `by-<nonce>` within its directory. Who has found it goes on in it; who has found the
+    /// directory finds nothing under the old name.
+    pub(crate) fn rename_folder(&mut self, from: Nonce, to: Nonce) {
+        *self.folder_mut(to) = self.folder(from);
+        *self.folder_mut(from) = NO_FOLDER_AT_ALL;
+        for contender in &mut self.contenders {
+            if contender.at.holds_ticket_directory() && contender.dir == from {
+                contender.dir = to;
+            }
+        }
+    }
+
     fn lead_resolved(&mut self, from: Slot, to: Slot) {
         for contender in &mut self.contenders {
             if contender.at.holds_generation() && contender.dir == from {
@@ -307,32 +380,158 @@ impl State {
 
     /// A listing in progress surely shows what was there all the time, and may show what was there at times.
     fn show_to_listings(&mut self) {
+        let there = self.generations();
         for contender in self.contenders.iter_mut().filter(|c| c.at.is_listing()) {
             let (all, any) = seen(contender.left);
-            contender.left = listing(all & self.present, any | self.present);
+            contender.left = listing(all & there, any | there);
+        }
+    }
+
+    /// True while all that a contender can do next is to find that a folder or directory is gone for good.
+    /// Names of folders that are gone are taken off its list.
+    pub(crate) fn acts_in_vain(&mut self, who: usize) -> bool {
+        let me = self.contenders[who];
+        let is_gone = |nonce: Nonce| self.folder(nonce).at == NOWHERE;
+        match me.at {
+            At::MakeOwn | At::ClearRead | At::CleanRead => me.dir == NOWHERE,
+            At::ClearUnlink | At::CleanUnlink | At::CleanResolveAgain | At::CleanRemoveOwn => {
+                is_gone(me.dir)
+            }
+            At::CreateTicket | At::ResolveTicket | At::RenameTicket => {
+                is_gone(nonce(who, usize::from(me.which)))
+            }
+            At::ClearResolve | At::CleanResolve => {
+                let there = bits(me.left).filter(|&nonce| !is_gone(nonce));
+                let there = there.fold(0, |mask, nonce| mask | 1 << nonce);
+                let one = 1 << me.left.trailing_zeros();
+                self.contenders[who].left = if there == 0 { one } else { there };
+                there == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// A number for the name of a new folder.
+    pub(crate) fn new_name(&self, who: usize) -> Nonce {
+        let known = self.known();
+        let mut names = (0..ACQUISITIONS_MAX).map(|which| nonce(who, which));
+        let is_free = |&name: &Nonce| self.folder(name).at == NOWHERE && known & (1 << name) == 0;
+        names.find(is_free).expect("one for each acquisition")
+    }
+
+    /// The names of folders that somebody goes by, or has found the folder of; one bit for each.
+    fn known(&self) -> u32 {
+        let of = |(who, contender): (usize, &Contender)| {
+            let mut known = 0;
+            if contender.which != NO_FOLDER {
+                known |= 1 << nonce(who, usize::from(contender.which));
+            }
+            if contender.at.holds_own_folder() {
+                known |= 1 << contender.dir;
+            }
+            if !contender.at.is_listing() {
+                known |= contender.left;
+            }
+            known
+        };
+        let contenders = self.contenders.iter().enumerate();
+        contenders.map(of).fold(0, |mask, known| mask | known)
+    }
+
+    /// The same state without what makes no difference: a spare of which nobody knows anything is as good as
+    /// one that is still to be made, and the numbers of names are arbitrary.
+    fn simplified(&self) -> Self {
+        let mut simple = *self;
+        let known = self.known();
+        for who in 0..self.contenders.len() {
+            let slot = spare(who);
+            let folders = self.folders_in(slot);
+            let is_private = self.has(slot)
+                && folders.is_power_of_two()
+                && folders & known == 0
+                && split_mask(folders) == who
+                && (self.contenders.iter()).all(|c| !c.at.holds_generation() || c.dir != slot);
+            if is_private {
+                simple.present &= !(1 << slot);
+                for folder in &mut simple.contenders[who].folders {
+                    if folder.at == slot {
+                        *folder = NO_FOLDER_AT_ALL;
+                    }
+                }
+            }
+        }
+        for who in 0..CONTENDERS_MAX {
+            simple.sort_names(who, known);
+            simple.contenders[who].simplify();
+        }
+        simple
+    }
+
+    fn sort_names(&mut self, who: usize, known: u32) {
+        let folders = self.contenders[who].folders;
+        let keys: [_; ACQUISITIONS_MAX] = std::array::from_fn(|which| {
+            let folder = folders[which];
+            let is_known = known & (1 << nonce(who, which)) != 0;
+            let at = with_spare(folder.at, |whose| spare(usize::from(whose != who)));
+            (folder.at == NOWHERE && !is_known, at, folder.ticket as u8)
+        });
+        if keys.is_sorted() {
+            return;
+        }
+        let mut order: [usize; ACQUISITIONS_MAX] = std::array::from_fn(|i| i);
+        order.sort_by_key(|&which| keys[which]);
+        let mut new_of = [0; ACQUISITIONS_MAX];
+        for (new, &old) in order.iter().enumerate() {
+            new_of[old] = new;
+            self.contenders[who].folders[new] = folders[old];
+        }
+        let which = &mut self.contenders[who].which;
+        if *which != NO_FOLDER {
+            *which = u8::try_from(new_of[usize::from(*which)]).unwrap_or(NO_FOLDER);
+        }
+        let renamed = |name| {
+            let (whose, which) = split(name);
+            nonce(whose, if whose == who { new_of[which] } else { which })
+        };
+        for contender in &mut self.contenders {
+            if contender.at.holds_own_folder() {
+                contender.dir = renamed(contender.dir);
+            }
+            if !contender.at.is_listing() {
+                contender.left = bits(contender.left).fold(0, |mask, n| mask | 1 << renamed(n));
+            }
         }
     }
 
     /// The same state with the contenders in an order that does not depend on their names, as far as what
     /// each of them did tells them apart. Contenders are alike, so the search needs one of the orders only.
     pub(crate) fn in_order(&self, contenders: usize) -> (Self, Order) {
-        let keys = self.contenders.map(|contender| contender.sort_key());
+        let simple = self.simplified();
+        let keys: [_; CONTENDERS_MAX] = std::array::from_fn(|who| {
+            let contender = &simple.contenders[who];
+            let key = contender.sort_key(who);
+            (key, contender.pack_names(), simple.has(spare(who)))
+        });
         let mut order: Order = std::array::from_fn(|i| i);
         order[..contenders].sort_by_key(|&i| keys[i]);
-        let mut sorted = *self;
+        let mut sorted = simple;
         if order.is_sorted() {
             return (sorted, order);
         }
         let mut new_of = Order::default();
         for (new, &old) in order.iter().enumerate() {
             new_of[old] = new;
-            sorted.contenders[new] = self.contenders[old];
+            sorted.contenders[new] = simple.contenders[old];
         }
+        sorted.present = bits(simple.present)
+            .map(|slot| with_spare(slot, |who| spare(new_of[who])))
+            .fold(0, |mask, slot| mask | 1 << slot);
         for contender in &mut sorted.contenders {
             if contender.at.holds_own_folder() && contender.dir != NOWHERE {
                 let (who, which) = split(contender.dir);
                 contender.dir = nonce(new_of[who], which);
             }
+            contender.rename_spares(|who| spare(new_of[who]));
             if !contender.at.is_listing() {
                 contender.left = renamed(contender.left, new_of);
             }
@@ -345,24 +544,43 @@ impl State {
         for (word, contender) in packed.iter_mut().zip(&self.contenders) {
             *word = contender.pack();
         }
-        packed[CONTENDERS_MAX] = u64::from(self.present) << 8 | u64::from(self.lies);
+        let mut word = u64::from(self.present) << 8 | u64::from(self.lies);
+        for contender in self.contenders.iter().rev() {
+            word = word << NAMES_BITS | contender.pack_names();
+        }
+        packed[CONTENDERS_MAX] = word;
         packed
     }
 
     pub(crate) fn unpack(packed: &Packed) -> Self {
-        let mut rest = packed[CONTENDERS_MAX];
+        let rest = &mut packed[CONTENDERS_MAX].clone();
         Self {
-            lies: take(&mut rest, 8),
-            present: take_wide(&mut rest, 24),
-            contenders: std::array::from_fn(|i| Contender::unpack(packed[i])),
+            contenders: std::array::from_fn(|i| Contender {
+                which: take(rest, 2),
+                moved: take(rest, 5),
+                ..Contender::unpack(packed[i])
+            }),
+            lies: take(rest, 8),
+            present: take_wide(rest, 13),
         }
     }
 }
 
 impl Contender {
+    /// Gives directories of spares other numbers.
+    fn rename_spares(&mut self, number: impl Fn(usize) -> Slot) {
+        if self.at.holds_generation() {
+            self.dir = with_spare(self.dir, &number);
+        }
+        for folder in &mut self.folders {
+            folder.at = with_spare(folder.at, &number);
+        }
+    }
+
     /// All of it but what names other contenders.
-    fn sort_key(&self) -> u64 {
+    fn sort_key(&self, who: usize) -> u64 {
         let mut key = *self;
+        key.rename_spares(|whose| spare(usize::from(whose != who)));
         if key.at.holds_own_folder() {
             key.dir = NOWHERE;
         }
@@ -389,14 +607,19 @@ impl Contender {
         put(u64::from(self.target), 4);
         put(u64::from(self.dir), 4);
         put(u64::from(self.generation), 3);
-        put(self.at as u64, 5);
+        put(self.at as u64, 6);
         word
+    }
+
+    /// What does not fit into the word of the contender.
+    fn pack_names(&self) -> u64 {
+        u64::from(self.moved) << 2 | u64::from(self.which)
     }
 
     fn unpack(mut word: u64) -> Self {
         let rest = &mut word;
         Self {
-            at: At::ALL[usize::from(take(rest, 5))],
+            at: At::ALL[usize::from(take(rest, 6))],
             generation: take(rest, 3),
             dir: take(rest, 4),
             target: take(rest, 4),
@@ -411,7 +634,19 @@ impl Contender {
             is_fresh: take(rest, 1) != 0,
             cleans_as_owner: take(rest, 1) != 0,
             has_committed: take(rest, 1) != 0,
+            ..Self::default()
         }
+    }
+}
+
+/// Bits of [`Contender::pack_names`].
+const NAMES_BITS: u32 = 7;
+
+/// A slot with its number changed if it is that of a spare.
+fn with_spare(slot: Slot, number: impl Fn(usize) -> Slot) -> Slot {
+    match slot.checked_sub(SPARES).map(usize::from) {
+        Some(who) if who < CONTENDERS_MAX => number(who),
+        _ => slot,
     }
 }
 
@@ -432,6 +667,16 @@ pub(crate) fn nonce(who: usize, which: usize) -> Nonce {
 pub(crate) fn split(nonce: Nonce) -> (usize, usize) {
     let nonce = usize::from(nonce);
     (nonce / ACQUISITIONS_MAX, nonce % ACQUISITIONS_MAX)
+}
+
+/// Whose the first of these folders is.
+fn split_mask(folders: u32) -> usize {
+    split(bits(folders).next().unwrap_or(NOWHERE)).0
+}
+
+/// The slots that are larger than `gen-G`.
+pub(crate) fn above(generation: u8) -> u32 {
+    GENERATIONS & !0 << (held(generation) + 1)
 }
 
 /// Slots that a listing has seen all the time, and at any time, as one number.

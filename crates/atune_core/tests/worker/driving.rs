@@ -13,7 +13,25 @@ use atune_core::trial::{StateScope, TrialId, TrialState};
 use atune_core::worker::{Outboxes, RetryPolicy, WorkerError, fail_stale};
 use serde_json::{Value, json};
 
-use crate::support::{Counting, Watched, World, all_of_it, complete, count_of, nothing};
+use crate::support::{
+    Backend, Counting, Watched, World, all_of_it, complete, count_of, nothing, on_each_storage,
+};
+
+on_each_storage! {
+    a_killed_worker_is_failed_as_stale_and_retried_once_though_eight_drive_its_outbox,
+    an_ending_that_leaves_nothing_to_do_is_closed_in_one_commit_and_asks_nobody,
+    only_who_the_intent_names_is_asked_and_in_order,
+    no_ending_is_lost_to_the_samplers_state_when_eight_drive_different_outboxes,
+    retries_stop_at_the_maximum_and_count_once_against_the_budget,
+    a_retry_that_a_scheduler_asks_for_beyond_the_maximum_is_acknowledged_without_a_replacement,
+    a_retry_that_scheduler_and_policy_both_ask_for_happens_once,
+    only_failed_trials_are_retried,
+    an_exploit_starts_with_the_parameters_of_its_source,
+    an_exploit_of_a_trial_that_does_not_exist_is_told_and_holds_nothing_up,
+    a_stopped_study_starts_no_trials_until_it_goes_on_again,
+    a_callback_that_fails_is_called_again_by_the_next_driver,
+    young_endings_are_left_to_those_who_ended_them,
+}
 
 const THREE: RetryPolicy = RetryPolicy { max_attempts: 3 };
 
@@ -28,9 +46,10 @@ fn only_scheduler() -> Intent {
     }
 }
 
-#[test]
-fn a_killed_worker_is_failed_as_stale_and_retried_once_though_eight_drive_its_outbox() {
-    let world = World::new();
+fn a_killed_worker_is_failed_as_stale_and_retried_once_though_eight_drive_its_outbox(
+    backend: Backend,
+) {
+    let world = World::new(backend);
     let killed = world.worker(1);
     let handle = killed
         .start(world.study, Some(10), &[example_param("x", 0.25)])
@@ -66,9 +85,8 @@ fn a_killed_worker_is_failed_as_stale_and_retried_once_though_eight_drive_its_ou
     assert_eq!(template.fixed["x"], ParamValue::F64(0.25.into()));
 }
 
-#[test]
-fn an_ending_that_leaves_nothing_to_do_is_closed_in_one_commit_and_asks_nobody() {
-    let world = World::new();
+fn an_ending_that_leaves_nothing_to_do_is_closed_in_one_commit_and_asks_nobody(backend: Backend) {
+    let world = World::new(backend);
     let key = world.failed_trial(&nothing());
     let watched = Watched::new(&world.storage);
     let mut seen = Counting::default();
@@ -81,10 +99,9 @@ fn an_ending_that_leaves_nothing_to_do_is_closed_in_one_commit_and_asks_nobody()
     assert_eq!((seen.sampled, seen.scheduled, seen.called.len()), (0, 0, 0));
 }
 
-#[test]
-fn only_who_the_intent_names_is_asked_and_in_order() {
+fn only_who_the_intent_names_is_asked_and_in_order(backend: Backend) {
     for (sampler, scheduler) in [(true, false), (false, true), (true, true)] {
-        let world = World::new();
+        let world = World::new(backend);
         let callbacks = vec!["a".to_owned(), "b".to_owned()];
         let key = world.failed_trial(&Intent {
             sampler,
@@ -104,9 +121,8 @@ fn only_who_the_intent_names_is_asked_and_in_order() {
     }
 }
 
-#[test]
-fn no_ending_is_lost_to_the_samplers_state_when_eight_drive_different_outboxes() {
-    let world = World::new();
+fn no_ending_is_lost_to_the_samplers_state_when_eight_drive_different_outboxes(backend: Backend) {
+    let world = World::new(backend);
     let intent = Intent {
         sampler: true,
         ..Intent::default()
@@ -133,9 +149,8 @@ fn no_ending_is_lost_to_the_samplers_state_when_eight_drive_different_outboxes()
     assert_eq!(count, 80);
 }
 
-#[test]
-fn retries_stop_at_the_maximum_and_count_once_against_the_budget() {
-    let world = World::new();
+fn retries_stop_at_the_maximum_and_count_once_against_the_budget(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let mut driver = outboxes(&world, THREE);
     let mut seen = Counting::default();
@@ -170,9 +185,10 @@ fn retries_stop_at_the_maximum_and_count_once_against_the_budget() {
     world.assert_all_done();
 }
 
-#[test]
-fn a_retry_that_a_scheduler_asks_for_beyond_the_maximum_is_acknowledged_without_a_replacement() {
-    let world = World::new();
+fn a_retry_that_a_scheduler_asks_for_beyond_the_maximum_is_acknowledged_without_a_replacement(
+    backend: Backend,
+) {
+    let world = World::new(backend);
     let key = world.failed_trial(&only_scheduler());
     let mut seen = Counting {
         effects: vec![Effect::Retry {}],
@@ -185,9 +201,8 @@ fn a_retry_that_a_scheduler_asks_for_beyond_the_maximum_is_acknowledged_without_
     assert_eq!(world.trials().len(), 1);
 }
 
-#[test]
-fn a_retry_that_scheduler_and_policy_both_ask_for_happens_once() {
-    let world = World::new();
+fn a_retry_that_scheduler_and_policy_both_ask_for_happens_once(backend: Backend) {
+    let world = World::new(backend);
     let key = world.failed_trial(&only_scheduler());
     let mut seen = Counting {
         effects: vec![Effect::Retry {}],
@@ -197,9 +212,8 @@ fn a_retry_that_scheduler_and_policy_both_ask_for_happens_once() {
     assert_eq!(world.retries().len(), 1);
 }
 
-#[test]
-fn only_failed_trials_are_retried() {
-    let world = World::new();
+fn only_failed_trials_are_retried(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     for outcome in [complete(0.5), Outcome::pruned(None)] {
         worker
@@ -215,9 +229,8 @@ fn only_failed_trials_are_retried() {
     assert_eq!(world.trials().len(), 2);
 }
 
-#[test]
-fn an_exploit_starts_with_the_parameters_of_its_source() {
-    let world = World::new();
+fn an_exploit_starts_with_the_parameters_of_its_source(backend: Backend) {
+    let world = World::new(backend);
     let source = world.worker(1).start(world.study, None, &[]).unwrap();
     source.finish(&complete(0.1), &nothing()).unwrap();
     let key = world.failed_trial(&only_scheduler());
@@ -244,9 +257,8 @@ fn an_exploit_starts_with_the_parameters_of_its_source() {
     assert!(next.id() > key.trial);
 }
 
-#[test]
-fn an_exploit_of_a_trial_that_does_not_exist_is_told_and_stays_open() {
-    let world = World::new();
+fn an_exploit_of_a_trial_that_does_not_exist_is_told_and_holds_nothing_up(backend: Backend) {
+    let world = World::new(backend);
     let key = world.failed_trial(&only_scheduler());
     let effect = Effect::Exploit {
         source: TrialId(99),
@@ -261,11 +273,11 @@ fn an_exploit_of_a_trial_that_does_not_exist_is_told_and_stays_open() {
         .unwrap();
     assert_eq!(undone.len(), 1);
     assert_eq!(undone[0].why.to_string(), "no trial 99");
+    world.assert_all_done();
 }
 
-#[test]
-fn a_stopped_study_starts_no_trials_until_it_goes_on_again() {
-    let world = World::new();
+fn a_stopped_study_starts_no_trials_until_it_goes_on_again(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let paused = worker.start(world.study, None, &[]).unwrap();
     paused.pause(None).unwrap();
@@ -308,9 +320,8 @@ fn a_stopped_study_starts_no_trials_until_it_goes_on_again() {
     );
 }
 
-#[test]
-fn a_callback_that_fails_is_called_again_by_the_next_driver() {
-    let world = World::new();
+fn a_callback_that_fails_is_called_again_by_the_next_driver(backend: Backend) {
+    let world = World::new(backend);
     world.failed_trial(&all_of_it());
     let mut failing = Counting {
         fails: true,
@@ -334,9 +345,8 @@ fn a_callback_that_fails_is_called_again_by_the_next_driver() {
     assert!(nobody.called.is_empty());
 }
 
-#[test]
-fn young_endings_are_left_to_those_who_ended_them() {
-    let world = World::new();
+fn young_endings_are_left_to_those_who_ended_them(backend: Backend) {
+    let world = World::new(backend);
     let ended = world.now_millis();
     world.failed_trial(&all_of_it());
     let mut driver = outboxes(&world, THREE);

@@ -11,7 +11,16 @@ use atune_core::storage::conformance::example_param;
 use atune_core::trial::{StateScope, TrialState};
 use atune_core::worker::{Outboxes, RetryPolicy, WorkerError, fail_stale};
 
-use crate::support::{Counting, Death, Watched, World, all_of_it, complete, count_of, nothing};
+use crate::support::{
+    Backend, Counting, Death, Watched, World, all_of_it, complete, count_of, nothing,
+    on_each_storage,
+};
+
+on_each_storage! {
+    a_driver_that_dies_between_any_two_commits_is_followed_by_another,
+    a_worker_that_dies_at_any_commit_of_a_trial_leaves_one_that_is_retried_once_or_complete,
+    finishing_again_after_an_answer_that_got_lost_is_no_late_result,
+}
 
 const RETRY: RetryPolicy = RetryPolicy { max_attempts: 2 };
 
@@ -31,12 +40,11 @@ fn callbacks() -> Counting {
     }
 }
 
-#[test]
-fn a_driver_that_dies_between_any_two_commits_is_followed_by_another() {
+fn a_driver_that_dies_between_any_two_commits_is_followed_by_another(backend: Backend) {
     for death in [Death::Before, Death::After] {
         let mut commits = 0;
         loop {
-            let world = World::new();
+            let world = World::new(backend);
             let key = world.failed_trial(&all_of_it());
             let dying: Arc<dyn Storage> = Watched::dying(&world.storage, commits, death);
             let mut first = callbacks();
@@ -76,11 +84,12 @@ fn a_driver_that_dies_between_any_two_commits_is_followed_by_another() {
     }
 }
 
-#[test]
-fn a_worker_that_dies_at_any_commit_of_a_trial_leaves_one_that_is_retried_once_or_complete() {
+fn a_worker_that_dies_at_any_commit_of_a_trial_leaves_one_that_is_retried_once_or_complete(
+    backend: Backend,
+) {
     for death in [Death::Before, Death::After] {
         for commits in 0..3 {
-            let world = World::new();
+            let world = World::new(backend);
             let dying: Arc<dyn Storage> = Watched::dying(&world.storage, commits, death);
             let worker = world.worker_on(&dying, 1);
             if let Ok(trial) = worker.start(world.study, Some(1), &[example_param("x", 0.5)]) {
@@ -114,9 +123,8 @@ fn a_worker_that_dies_at_any_commit_of_a_trial_leaves_one_that_is_retried_once_o
     }
 }
 
-#[test]
-fn finishing_again_after_an_answer_that_got_lost_is_no_late_result() {
-    let world = World::new();
+fn finishing_again_after_an_answer_that_got_lost_is_no_late_result(backend: Backend) {
+    let world = World::new(backend);
     let storage: Arc<dyn Storage> = Watched::dying(&world.storage, 1, Death::Once);
     let worker = world.worker_on(&storage, 1);
     let trial = worker.start(world.study, None, &[]).unwrap();

@@ -12,7 +12,18 @@ use atune_core::trial::{StateBlob, StateScope, StudyId, TrialState, WorkerId};
 use atune_core::worker::{Worker, WorkerError, WorkerSettings};
 use serde_json::json;
 
-use crate::support::{Watched, World, complete, nothing};
+use crate::support::{Backend, Watched, World, complete, nothing, on_each_storage};
+
+on_each_storage! {
+    a_trial_takes_two_commits,
+    all_trials_of_a_worker_are_renewed_in_one_commit,
+    changes_wait_for_others_and_not_longer_than_the_settings_say,
+    reports_that_nobody_flushes_become_durable_by_the_workers_thread,
+    the_workers_thread_renews_its_trials,
+    what_can_be_checked_is_refused_at_once_and_harms_nothing_else,
+    a_gathered_change_that_is_refused_is_told_by_the_next_call_and_the_others_are_kept,
+    a_storage_that_fails_for_a_time_loses_no_change_and_the_objective_is_told,
+}
 
 fn watched(world: &World) -> (Arc<Watched>, Worker) {
     let watched = Watched::new(&world.storage);
@@ -21,9 +32,8 @@ fn watched(world: &World) -> (Arc<Watched>, Worker) {
     (watched, worker)
 }
 
-#[test]
-fn a_trial_takes_two_commits() {
-    let world = World::new();
+fn a_trial_takes_two_commits(backend: Backend) {
+    let world = World::new(backend);
     let (watched, worker) = watched(&world);
     let handle = worker
         .start(world.study, Some(1), &[example_param("x", 0.5)])
@@ -41,9 +51,8 @@ fn a_trial_takes_two_commits() {
     assert_eq!(trial.user_attrs().count(), 1);
 }
 
-#[test]
-fn all_trials_of_a_worker_are_renewed_in_one_commit() {
-    let world = World::new();
+fn all_trials_of_a_worker_are_renewed_in_one_commit(backend: Backend) {
+    let world = World::new(backend);
     let (watched, worker) = watched(&world);
     let handles: Vec<_> = (0..5)
         .map(|_| worker.start(world.study, None, &[]).unwrap())
@@ -60,9 +69,8 @@ fn all_trials_of_a_worker_are_renewed_in_one_commit() {
     drop(handles);
 }
 
-#[test]
-fn changes_wait_for_others_and_not_longer_than_the_settings_say() {
-    let world = World::new();
+fn changes_wait_for_others_and_not_longer_than_the_settings_say(backend: Backend) {
+    let world = World::new(backend);
     let (watched, worker) = watched(&world);
     let handle = worker.start(world.study, None, &[]).unwrap();
     handle.report(1, &[JsonF64(0.5)]).unwrap();
@@ -76,9 +84,8 @@ fn changes_wait_for_others_and_not_longer_than_the_settings_say() {
     assert_eq!(world.storage.trial(handle.id()).unwrap().reports.len(), 2);
 }
 
-#[test]
-fn reports_that_nobody_flushes_become_durable_by_the_workers_thread() {
-    let world = World::new();
+fn reports_that_nobody_flushes_become_durable_by_the_workers_thread(backend: Backend) {
+    let world = World::new(backend);
     let clock = Arc::new(durable::SystemClock::start());
     let storage = Arc::clone(&world.storage);
     let worker = Worker::new(storage, clock, WorkerId(1), WorkerSettings::default()).unwrap();
@@ -97,9 +104,8 @@ fn reports_that_nobody_flushes_become_durable_by_the_workers_thread() {
     assert!(worker.take_error().is_none());
 }
 
-#[test]
-fn the_workers_thread_renews_its_trials() {
-    let world = World::new();
+fn the_workers_thread_renews_its_trials(backend: Backend) {
+    let world = World::new(backend);
     let clock = Arc::new(durable::SystemClock::start());
     let settings = WorkerSettings {
         heartbeat_interval: Duration::from_millis(2),
@@ -118,9 +124,8 @@ fn the_workers_thread_renews_its_trials() {
     }
 }
 
-#[test]
-fn what_can_be_checked_is_refused_at_once_and_harms_nothing_else() {
-    let world = World::new();
+fn what_can_be_checked_is_refused_at_once_and_harms_nothing_else(backend: Backend) {
+    let world = World::new(backend);
     let handle = world
         .worker(1)
         .start(world.study, None, &[example_param("x", 0.5)])
@@ -152,9 +157,10 @@ fn what_can_be_checked_is_refused_at_once_and_harms_nothing_else() {
     assert_eq!(world.storage.trial(handle.id()).unwrap().params.len(), 2);
 }
 
-#[test]
-fn a_gathered_change_that_is_refused_is_told_by_the_next_call_and_the_others_are_kept() {
-    let world = World::new();
+fn a_gathered_change_that_is_refused_is_told_by_the_next_call_and_the_others_are_kept(
+    backend: Backend,
+) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let handle = worker.start(world.study, None, &[]).unwrap();
     handle.set_params(&[example_param("x", 0.5)]).unwrap();
@@ -176,9 +182,8 @@ fn a_gathered_change_that_is_refused_is_told_by_the_next_call_and_the_others_are
     );
 }
 
-#[test]
-fn a_storage_that_fails_for_a_time_loses_no_change_and_the_objective_is_told() {
-    let world = World::new();
+fn a_storage_that_fails_for_a_time_loses_no_change_and_the_objective_is_told(backend: Backend) {
+    let world = World::new(backend);
     let (watched, worker) = watched(&world);
     let handle = worker.start(world.study, None, &[]).unwrap();
     handle.report(1, &[JsonF64(0.1)]).unwrap();

@@ -12,7 +12,22 @@ use atune_core::trial::{ScopedBlob, StateBlob, StateScope, TrialId, TrialState, 
 use atune_core::worker::{Lost, Worker, WorkerError, WorkerSettings, fail_stale};
 use serde_json::json;
 
-use crate::support::{World, complete, nothing};
+use crate::support::{Backend, World, complete, nothing, on_each_storage};
+
+on_each_storage! {
+    a_worker_that_was_silent_is_told_in_its_objective_and_goes_on_with_the_next_trial,
+    a_result_that_comes_too_late_is_in_the_error_and_in_an_attribute_of_the_study,
+    a_trial_that_another_worker_has_names_that_worker,
+    heartbeats_keep_a_trial_for_longer_than_the_grace,
+    a_worker_that_slept_renews_its_own_trials_before_it_looks_for_stale_ones,
+    reservations_that_nobody_claimed_are_never_stale,
+    dropping_a_handle_fails_its_trial_with_the_reason,
+    a_paused_trial_goes_on_at_another_worker_with_its_params_and_state,
+    a_final_value_that_is_not_a_number_fails_the_trial_and_a_report_of_one_is_kept,
+    an_outcome_that_is_refused_fails_the_trial_with_the_reason,
+    a_worker_is_dropped_promptly_and_its_handles_may_outlive_it,
+    a_lost_observation_is_no_error_of_the_search_for_stale_trials,
+}
 
 const GRACE: Duration = Duration::from_mins(1);
 const BEYOND: Duration = Duration::from_secs(61);
@@ -25,9 +40,10 @@ fn is_fence_lost<T>(result: Result<T, WorkerError>) -> Lost {
     }
 }
 
-#[test]
-fn a_worker_that_was_silent_is_told_in_its_objective_and_goes_on_with_the_next_trial() {
-    let world = World::new();
+fn a_worker_that_was_silent_is_told_in_its_objective_and_goes_on_with_the_next_trial(
+    backend: Backend,
+) {
+    let world = World::new(backend);
     let (sleeper, other) = (world.worker(1), world.worker(2));
     let handle = sleeper.start(world.study, Some(10), &[]).unwrap();
     let watching = other.start(world.study, Some(10), &[]).unwrap();
@@ -60,9 +76,8 @@ fn a_worker_that_was_silent_is_told_in_its_objective_and_goes_on_with_the_next_t
     drop(watching);
 }
 
-#[test]
-fn a_result_that_comes_too_late_is_in_the_error_and_in_an_attribute_of_the_study() {
-    let world = World::new();
+fn a_result_that_comes_too_late_is_in_the_error_and_in_an_attribute_of_the_study(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let handle = worker.start(world.study, None, &[]).unwrap();
     world.pass(BEYOND);
@@ -87,9 +102,8 @@ fn a_result_that_comes_too_late_is_in_the_error_and_in_an_attribute_of_the_study
     assert_eq!(world.state_of(handle.id()), TrialState::Failed);
 }
 
-#[test]
-fn a_trial_that_another_worker_has_names_that_worker() {
-    let world = World::new();
+fn a_trial_that_another_worker_has_names_that_worker(backend: Backend) {
+    let world = World::new(backend);
     let (first, second) = (world.worker(1), world.worker(2));
     let handle = first.start(world.study, None, &[]).unwrap();
     // Somebody who holds the fence, a tool perhaps, sets the trial aside.
@@ -109,9 +123,8 @@ fn a_trial_that_another_worker_has_names_that_worker() {
     again.finish(&complete(2.0), &nothing()).unwrap();
 }
 
-#[test]
-fn heartbeats_keep_a_trial_for_longer_than_the_grace() {
-    let world = World::new();
+fn heartbeats_keep_a_trial_for_longer_than_the_grace(backend: Backend) {
+    let world = World::new(backend);
     let (worker, other) = (world.worker(1), world.worker(2));
     let handle = worker.start(world.study, None, &[]).unwrap();
     for _ in 0..20 {
@@ -126,9 +139,8 @@ fn heartbeats_keep_a_trial_for_longer_than_the_grace() {
     handle.finish(&complete(1.0), &nothing()).unwrap();
 }
 
-#[test]
-fn a_worker_that_slept_renews_its_own_trials_before_it_looks_for_stale_ones() {
-    let world = World::new();
+fn a_worker_that_slept_renews_its_own_trials_before_it_looks_for_stale_ones(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let handle = worker.start(world.study, None, &[]).unwrap();
     world.pass(10 * GRACE);
@@ -136,9 +148,8 @@ fn a_worker_that_slept_renews_its_own_trials_before_it_looks_for_stale_ones() {
     handle.finish(&complete(1.0), &nothing()).unwrap();
 }
 
-#[test]
-fn reservations_that_nobody_claimed_are_never_stale() {
-    let world = World::new();
+fn reservations_that_nobody_claimed_are_never_stale(backend: Backend) {
+    let world = World::new(backend);
     let waiting = world.storage.reserve(world.study, None, None).unwrap();
     world.pass(100 * GRACE);
     let now = world.now_millis();
@@ -150,9 +161,8 @@ fn reservations_that_nobody_claimed_are_never_stale() {
     assert!(worker.claim_waiting(world.study).unwrap().is_none());
 }
 
-#[test]
-fn dropping_a_handle_fails_its_trial_with_the_reason() {
-    let world = World::new();
+fn dropping_a_handle_fails_its_trial_with_the_reason(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let dropped = worker.start(world.study, None, &[]).unwrap();
     dropped.report(1, &[JsonF64(0.5)]).unwrap();
@@ -177,9 +187,8 @@ fn dropping_a_handle_fails_its_trial_with_the_reason() {
     );
 }
 
-#[test]
-fn a_paused_trial_goes_on_at_another_worker_with_its_params_and_state() {
-    let world = World::new();
+fn a_paused_trial_goes_on_at_another_worker_with_its_params_and_state(backend: Backend) {
+    let world = World::new(backend);
     let (first, second) = (world.worker(1), world.worker(2));
     let handle = first
         .start(world.study, None, &[example_param("x", 0.25)])
@@ -238,9 +247,10 @@ fn a_paused_trial_goes_on_at_another_worker_with_its_params_and_state() {
     assert_eq!(again.state(scope).unwrap(), Some(blob(8)));
 }
 
-#[test]
-fn a_final_value_that_is_not_a_number_fails_the_trial_and_a_report_of_one_is_kept() {
-    let world = World::new();
+fn a_final_value_that_is_not_a_number_fails_the_trial_and_a_report_of_one_is_kept(
+    backend: Backend,
+) {
+    let world = World::new(backend);
     let handle = world.worker(1).start(world.study, None, &[]).unwrap();
     for value in [f64::NAN, f64::INFINITY] {
         handle.report(1, &[JsonF64(value)]).unwrap();
@@ -255,9 +265,8 @@ fn a_final_value_that_is_not_a_number_fails_the_trial_and_a_report_of_one_is_kep
     assert!(trial.reports[1].values[0].0.is_infinite());
 }
 
-#[test]
-fn an_outcome_that_is_refused_fails_the_trial_with_the_reason() {
-    let world = World::new();
+fn an_outcome_that_is_refused_fails_the_trial_with_the_reason(backend: Backend) {
+    let world = World::new(backend);
     let handle = world.worker(1).start(world.study, None, &[]).unwrap();
     let two = Outcome::complete(vec![JsonF64(1.0), JsonF64(2.0)]);
     assert!(matches!(
@@ -276,9 +285,8 @@ fn an_outcome_that_is_refused_fails_the_trial_with_the_reason() {
     assert_eq!(world.study_attr("late-result/0/1"), None);
 }
 
-#[test]
-fn a_worker_is_dropped_promptly_and_its_handles_may_outlive_it() {
-    let world = World::new();
+fn a_worker_is_dropped_promptly_and_its_handles_may_outlive_it(backend: Backend) {
+    let world = World::new(backend);
     let clock = Arc::new(durable::SystemClock::start());
     let settings = WorkerSettings {
         gather: Duration::from_hours(1),
@@ -296,9 +304,8 @@ fn a_worker_is_dropped_promptly_and_its_handles_may_outlive_it() {
     handle.finish(&complete(0.4), &nothing()).unwrap();
 }
 
-#[test]
-fn a_lost_observation_is_no_error_of_the_search_for_stale_trials() {
-    let world = World::new();
+fn a_lost_observation_is_no_error_of_the_search_for_stale_trials(backend: Backend) {
+    let world = World::new(backend);
     let worker = world.worker(1);
     let handles: Vec<_> = (0..8)
         .map(|_| worker.start(world.study, None, &[]).unwrap())

@@ -1,5 +1,5 @@
-//! Workers, their handles and outboxes: on a storage in memory, by a clock that is moved by hand and by
-//! real threads.
+//! Workers, their handles and outboxes: on a storage in memory and on a journal, by a clock that is moved
+//! by hand and by real threads.
 
 #[cfg(test)]
 mod driving;

@@ -10,7 +10,14 @@ use atune_core::storage::conformance::example_param;
 use atune_core::trial::{TrialState, WorkerId};
 use atune_core::worker::{Worker, WorkerError, WorkerSettings};
 
-use crate::support::{World, complete, nothing};
+use crate::support::{Backend, World, complete, nothing, on_each_storage};
+
+on_each_storage! {
+    eight_workers_start_exactly_the_budget_and_numbers_have_no_gaps,
+    the_threads_of_one_worker_share_it,
+    the_workers_thread_and_the_objective_write_one_trial_without_losing_its_order,
+    each_waiting_trial_is_taken_once_and_those_with_a_template_come_first,
+}
 
 fn with_thread(world: &World, id: u64) -> Worker {
     let clock = Arc::new(durable::SystemClock::start());
@@ -18,9 +25,8 @@ fn with_thread(world: &World, id: u64) -> Worker {
     Worker::new(storage, clock, WorkerId(id), WorkerSettings::default()).unwrap()
 }
 
-#[test]
-fn eight_workers_start_exactly_the_budget_and_numbers_have_no_gaps() {
-    let world = World::new();
+fn eight_workers_start_exactly_the_budget_and_numbers_have_no_gaps(backend: Backend) {
+    let world = World::new(backend);
     let started: usize = std::thread::scope(|scope| {
         let run = |id: u64| {
             let worker = with_thread(&world, id);
@@ -56,9 +62,8 @@ fn eight_workers_start_exactly_the_budget_and_numbers_have_no_gaps() {
     }
 }
 
-#[test]
-fn the_threads_of_one_worker_share_it() {
-    let world = World::new();
+fn the_threads_of_one_worker_share_it(backend: Backend) {
+    let world = World::new(backend);
     let worker = with_thread(&world, 1);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -72,9 +77,8 @@ fn the_threads_of_one_worker_share_it() {
     assert_eq!(world.trials().len(), 40);
 }
 
-#[test]
-fn the_workers_thread_and_the_objective_write_one_trial_without_losing_its_order() {
-    let world = World::new();
+fn the_workers_thread_and_the_objective_write_one_trial_without_losing_its_order(backend: Backend) {
+    let world = World::new(backend);
     let clock = Arc::new(durable::SystemClock::start());
     let settings = WorkerSettings {
         heartbeat_interval: Duration::from_millis(1),
@@ -98,9 +102,8 @@ fn the_workers_thread_and_the_objective_write_one_trial_without_losing_its_order
     assert!(worker.take_error().is_none());
 }
 
-#[test]
-fn each_waiting_trial_is_taken_once_and_those_with_a_template_come_first() {
-    let world = World::new();
+fn each_waiting_trial_is_taken_once_and_those_with_a_template_come_first(backend: Backend) {
+    let world = World::new(backend);
     let template = |value: f64| Template {
         fixed: [("x".to_owned(), ParamValue::F64(value.into()))].into(),
         parent: None,

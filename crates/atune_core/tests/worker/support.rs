@@ -1,5 +1,25 @@
 //! A store with one study, clocks, and storages that count or fail.
 
+/// Makes two tests of each function: on a storage in memory and on a journal. Their names say which.
+macro_rules! on_each_storage {
+    ($($promise:ident),+ $(,)?) => {
+        mod in_memory {
+            $(#[test]
+            fn $promise() {
+                super::$promise($crate::support::Backend::Memory);
+            })+
+        }
+
+        mod on_a_journal {
+            $(#[test]
+            fn $promise() {
+                super::$promise($crate::support::Backend::Journal);
+            })+
+        }
+    };
+}
+pub(crate) use on_each_storage;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,13 +29,29 @@ use atune_core::number::JsonF64;
 use atune_core::outbox::{Intent, OutboxKey};
 use atune_core::replica::{Refusal, Replica, Trial};
 use atune_core::storage::conformance::example_config;
+use atune_core::storage::journal::{Durability, Identity, JournalOptions, JournalStorage};
 use atune_core::storage::{MemoryStorage, Plan, Result, Storage, StorageError};
 use atune_core::trial::{Direction, StateBlob, StudyId, TrialState, WorkerId};
 use atune_core::worker::{Callbacks, Said, Worker, WorkerSettings};
-use durable::{Clock, ManualClock};
+use durable::{Clock, ManualClock, RealFs, SystemClock};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 pub(crate) const START_NS: u64 = 1_700_000_000_000_000_000;
+
+fn on_files(dir: &TempDir, clock: &Arc<ManualClock>) -> JournalStorage {
+    let clock = JournalClock {
+        stamps: Arc::clone(clock),
+        real: SystemClock::start(),
+    };
+    let options = JournalOptions {
+        durability: Durability::Process,
+        ..JournalOptions::default()
+    };
+    let (clock, identity) = (Arc::new(clock), Identity::of_this_process());
+    let path = dir.path().join("study.atj");
+    JournalStorage::create_on(Arc::new(RealFs), clock, identity, path, options).unwrap()
+}
 
 /// An intent of everything.
 pub(crate) fn all_of_it() -> Intent {
@@ -34,18 +70,55 @@ pub(crate) fn complete(value: f64) -> Outcome {
     Outcome::complete(vec![JsonF64(value)])
 }
 
+/// Where a world keeps its operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Backend {
+    Memory,
+    /// Real files. Not synced: what a power cut leaves is asked elsewhere.
+    Journal,
+}
+
+/// Stamps records by the clock that is moved by hand; a lease is a matter of real time.
+#[derive(Debug)]
+struct JournalClock {
+    stamps: Arc<ManualClock>,
+    real: SystemClock,
+}
+
+impl Clock for JournalClock {
+    fn mono_ns(&self) -> u64 {
+        self.real.mono_ns()
+    }
+
+    fn wall_ns(&self) -> u64 {
+        self.stamps.wall_ns()
+    }
+}
+
 /// A store with one study, and its clock.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) study: StudyId,
+    /// The files, if there are any.
+    _dir: Option<TempDir>,
 }
 
 impl World {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(backend: Backend) -> Self {
         let clock = Arc::new(ManualClock::new(START_NS, 0));
-        let storage = Arc::new(MemoryStorage::new(clock.clone(), WorkerId(0)));
+        let (storage, dir) = match backend {
+            Backend::Memory => {
+                let storage = MemoryStorage::new(clock.clone(), WorkerId(0));
+                (Arc::new(storage) as Arc<dyn Storage>, None)
+            }
+            Backend::Journal => {
+                let dir = tempfile::tempdir().unwrap();
+                let storage = on_files(&dir, &clock);
+                (Arc::new(storage) as Arc<dyn Storage>, Some(dir))
+            }
+        };
         let study = storage
             .create_study(&example_config("s", &[Direction::Minimize]))
             .unwrap();
@@ -53,6 +126,7 @@ impl World {
             storage,
             clock,
             study,
+            _dir: dir,
         }
     }
 

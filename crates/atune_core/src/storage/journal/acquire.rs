@@ -1,52 +1,48 @@
 //! Getting the lease, and keeping it: the part of the storage that waits.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::error::{JournalError, Result};
-use super::lease::{Held, Owner, SignOfLife};
+use super::lease::{Held, Owner, SignOfLife, Survey};
 use super::migrate::migrate;
 use super::reader::{HEAD_FILE_LEN_MAX, JournalReader};
-use super::storage::{IDLE, Shared, nanos};
-use super::waiting::{UNCLAIMED, Waiting};
+use super::storage::{IDLE, Shared, locked, nanos};
+use super::waiting::{Entry, LOOK, UNCLAIMED, Waited};
 
 impl Shared {
     /// Waits for the lease. Of those who wait in one process at most one is here.
     pub(super) fn acquire(&self, handed_over: Option<(u64, u64)>) -> Result<Held> {
+        let mut entry = locked(&self.entry);
+        let acquired = self.contend(handed_over, &mut entry);
+        self.waiting().leave(&mut entry);
+        acquired
+    }
+
+    fn contend(&self, handed_over: Option<(u64, u64)>, entry: &mut Entry) -> Result<Held> {
         let leases = self.leases();
-        let mut place = self.waiting.place(self.clock.wall_ns(), &self.identity);
-        let mut is_woken = false;
+        let waiting = self.waiting();
+        let watcher = self.watcher.as_deref();
+        let mut waited = None;
         let mut free_since: Option<(u64, u64)> = None;
         let mut alive: Option<(SignOfLife, u64)> = None;
-        let result = loop {
+        if self.had_to_wait.swap(false, Ordering::Relaxed) {
+            waited = Some(waiting.wait(watcher, entry, self.clock.wall_ns(), LOOK)?);
+        }
+        loop {
             // A listing may miss what is renamed meanwhile. The head tells whether anybody published since.
-            let head = match self.head_bytes() {
-                Ok(head) => head,
-                Err(error) => break Err(error),
+            let expects_held = waited == Some(Waited::Entered);
+            let mut head = if expects_held {
+                Vec::new()
+            } else {
+                self.head_bytes()?
             };
-            let survey = match leases.survey() {
-                Ok(survey) => survey,
-                Err(error) => break Err(error),
-            };
+            let mut survey = leases.survey()?;
             let now = self.clock.mono_ns();
             if survey.is_held {
                 free_since = None;
-                is_woken = false;
-                let sign = leases.sign_of_life(survey.largest);
-                let owner = leases.owner(survey.largest, true);
-                let since = match &alive {
-                    Some((seen, since)) if *seen == sign => *since,
-                    _ => now,
-                };
-                alive = Some((sign, since));
-                let lease_ns = owner.as_ref().map_or(self.lease_ns(), |owner| {
-                    owner.lease_millis.clamp(1, 3_600_000) * 1_000_000
-                });
-                let is_gone =
-                    owner.is_some_and(|o| leases.is_owner_gone(survey.largest, &o, &self.identity));
-                if is_gone || now.saturating_sub(since) > lease_ns {
-                    if let Err(error) = leases.fence(survey.largest) {
-                        break Err(error);
-                    }
+                if !expects_held && self.is_over(&survey, &mut alive, now) {
+                    leases.fence(survey.largest)?;
                     continue;
                 }
             } else {
@@ -56,38 +52,59 @@ impl Shared {
                     _ => now,
                 };
                 free_since = Some((survey.largest, since));
-                let is_unclaimed = now.saturating_sub(since) > nanos(UNCLAIMED);
-                let is_my_turn = is_woken
-                    || is_unclaimed
-                    || (handed_at.is_none() && self.waiting.entered(self.fs.as_ref()).is_empty());
+                let is_my_turn = waited == Some(Waited::Woken)
+                    || now.saturating_sub(since) > nanos(UNCLAIMED)
+                    || (handed_at.is_none() && waiting.is_first(entry));
                 if is_my_turn {
-                    let owner = self.owner();
-                    match leases.try_acquire(&survey, &owner, &self.identity, now) {
-                        Ok(Some(held)) => match self.head_bytes() {
-                            Ok(again) if again == head => break Ok(held),
-                            other => {
-                                leases.release(&held);
-                                if let Err(error) = other {
-                                    break Err(error);
-                                }
-                            }
-                        },
-                        Ok(None) => {
-                            is_woken = false;
-                            continue;
-                        }
-                        Err(error) => break Err(error),
+                    if expects_held {
+                        head = self.head_bytes()?;
+                        survey = leases.survey()?;
                     }
+                    if survey.is_held {
+                        continue;
+                    }
+                    let Some(held) = self.try_acquire(&survey, now)? else {
+                        waited = None;
+                        continue;
+                    };
+                    let again = self.head_bytes();
+                    if again.as_ref().is_ok_and(|again| *again == head) {
+                        return Ok(held);
+                    }
+                    leases.release(&held);
+                    self.clean_up(held);
+                    again?;
                 }
             }
-            let watcher = self.watcher.as_deref();
-            match self.waiting.wait(self.fs.as_ref(), watcher, &mut place) {
-                Ok(woken) => is_woken |= woken,
-                Err(error) => break Err(error),
-            }
+            self.had_to_wait.store(true, Ordering::Relaxed);
+            let time = if survey.is_held { LOOK } else { UNCLAIMED };
+            waited = Some(waiting.wait(watcher, entry, self.clock.wall_ns(), time)?);
+        }
+    }
+
+    /// Whether the holder of the lease gave no sign of life for too long, or is known to be gone.
+    fn is_over(&self, survey: &Survey, alive: &mut Option<(SignOfLife, u64)>, now_ns: u64) -> bool {
+        let leases = self.leases();
+        let sign = leases.sign_of_life(survey.largest);
+        let owner = leases.owner(survey.largest, true);
+        let since = match &alive {
+            Some((seen, since)) if *seen == sign => *since,
+            _ => now_ns,
         };
-        Waiting::leave(self.fs.as_ref(), &place);
-        result
+        *alive = Some((sign, since));
+        let lease_ns = owner.as_ref().map_or(self.lease_ns(), |owner| {
+            owner.lease_millis.clamp(1, 3_600_000) * 1_000_000
+        });
+        let is_gone =
+            owner.is_some_and(|o| leases.is_owner_gone(survey.largest, &o, &self.identity));
+        is_gone || now_ns.saturating_sub(since) > lease_ns
+    }
+
+    fn try_acquire(&self, survey: &Survey, now_ns: u64) -> Result<Option<Held>> {
+        let mut folders = locked(&self.folders);
+        let owner = self.owner();
+        let leases = self.leases();
+        leases.try_acquire(survey, &mut folders, &owner, &self.identity, now_ns)
     }
 
     fn head_bytes(&self) -> Result<Vec<u8>> {
@@ -134,7 +151,7 @@ impl Shared {
         );
         let mut state = self.lock();
         state.lease = Some(held);
-        self.release(&mut state);
+        self.give_back(&mut state);
         migrated?;
         state.reader = JournalReader::open_on(Arc::clone(&self.fs), &self.path)?;
         Ok(())
@@ -160,10 +177,10 @@ pub(super) fn keep(shared: &Weak<Shared>) {
                 && state.pending.is_none()
                 && now.saturating_sub(state.last_commit_ns) > nanos(IDLE);
             if is_idle {
-                let held = shared.release(&mut state);
+                let held = shared.release(&mut state, &[]);
                 drop(state);
                 if let Some(held) = held {
-                    shared.leases().clean_up(&held);
+                    shared.clean_up(held);
                 }
                 continue;
             }

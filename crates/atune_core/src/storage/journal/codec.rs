@@ -61,10 +61,12 @@ pub(super) fn extent(
 /// The line at the front of `bytes`, without its newline, if it is at most `len_max` bytes long with it.
 pub(super) fn first_line(bytes: &[u8], len_max: usize) -> Result<&[u8], Fault> {
     let within = bytes.get(..len_max.min(bytes.len())).unwrap_or_default();
-    let end = within
-        .iter()
-        .position(|&b| b == b'\n')
-        .ok_or(Fault::LineTooLong { max: len_max })?;
+    let end = within.iter().position(|&b| b == b'\n');
+    let end = end.ok_or(if bytes.len() < len_max {
+        Fault::LineWithoutEnd { len: bytes.len() }
+    } else {
+        Fault::LineTooLong { max: len_max }
+    })?;
     Ok(within.get(..end).unwrap_or_default())
 }
 
@@ -100,6 +102,9 @@ pub(super) fn decode_op(line: &[u8]) -> Result<OpLine, Fault> {
 pub(super) fn decode_head_file(bytes: &[u8]) -> Result<(Header, Head), Fault> {
     let header = first_line(bytes, METADATA_LEN_MAX)?;
     let rest = bytes.get(header.len() + 1..).unwrap_or_default();
+    if rest.is_empty() {
+        return Err(Fault::NotTwoLines);
+    }
     let head = first_line(rest, METADATA_LEN_MAX)?;
     if rest.len() != head.len() + 1 {
         return Err(Fault::NotTwoLines);
@@ -180,9 +185,41 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_managed_trial_has_1342_bytes_of_records() {
+        let param = r#"{"name":"a","dist":{"Float":{"low":0.0,"high":1.0,"log":false,"step":null}},"value":{"F64":0.5}}"#;
+        let claim = format!(
+            r#"{{"kind":"lifecycle-claim","trial":1,"from":"Waiting","worker":0,"heartbeat_millis":1700000000000,"epoch":1,"heartbeat_seq":1,"params":[{param},{param},{param}]}}"#
+        );
+        let report = r#"{"kind":"lifecycle-fenced","trial":1,"worker":0,"epoch":1,"mutation":{"kind":"report","step":0,"values":[0.5]}}"#;
+        let ops = [
+            r#"{"kind":"lifecycle-reserve","study":0,"trial":1,"number":1,"managed":true}"#,
+            &claim,
+            report,
+            report,
+            report,
+            r#"{"kind":"lifecycle-terminal","trial":1,"worker":0,"epoch":1,"outcome":{"state":"Complete","values":[0.5]}}"#,
+        ];
+        let lens = ops.map(|op| {
+            let line = OpLine {
+                seq: 1,
+                worker: crate::trial::WorkerId(0),
+                at_millis: 1_700_000_000_000,
+                op: serde_json::from_str(op).unwrap(),
+            };
+            op_line(&line).len()
+        });
+        assert_eq!(lens, [141, 494, 178, 178, 178, 173]);
+    }
+
+    #[test]
     fn a_line_without_an_end_within_its_cap_is_refused() {
         assert_eq!(first_line(b"ab\ncd", 3), Ok(&b"ab"[..]));
         assert_eq!(first_line(b"ab\n", 2), Err(Fault::LineTooLong { max: 2 }));
-        assert_eq!(first_line(b"ab", 100), Err(Fault::LineTooLong { max: 100 }));
+        assert_eq!(first_line(b"ab", 2), Err(Fault::LineTooLong { max: 2 }));
+        assert_eq!(
+            first_line(b"ab", 100),
+            Err(Fault::LineWithoutEnd { len: 2 })
+        );
+        assert_eq!(first_line(b"", 100), Err(Fault::LineWithoutEnd { len: 0 }));
     }
 }

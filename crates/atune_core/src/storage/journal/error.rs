@@ -185,11 +185,27 @@ pub enum Fault {
     /// A line that is no record of the format.
     #[error("not a record of this format: {0}")]
     BadRecord(String),
-    /// A line without an end, or longer than it may be.
+    /// A line that is longer than it may be.
     #[error("a line of more than {max} bytes")]
     LineTooLong {
         /// How long it may be, the newline included.
         max: usize,
+    },
+    /// A line without an end: what should hold it stops first.
+    #[error("a line that breaks off after {len} bytes, without a newline")]
+    LineWithoutEnd {
+        /// How many bytes of it there are.
+        len: usize,
+    },
+    /// What is to be written is longer than any reader takes.
+    #[error("{what} of {len} bytes; readers take at most {max}")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its length in bytes.
+        len: u64,
+        /// The most that readers take.
+        max: u64,
     },
     /// Something other than two lines.
     #[error("the file must be two lines: header and head")]

@@ -56,6 +56,11 @@ pub fn lease_facts(fs: &dyn Fs, path: &Path) -> Result<Option<LeaseFacts>> {
         is_held: survey.is_held,
         owner,
         is_owner_gone,
-        waiting: Waiting::new(&folder).entered(fs).len(),
+        waiting: Waiting {
+            fs,
+            folder: &folder.join("waiting"),
+        }
+        .entered()
+        .len(),
     }))
 }

@@ -8,15 +8,16 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use durable::checksum::fnv1a_64;
 use durable::{Fs, FsFile};
 
-use super::codec::{decode_extent, decode_op};
+use super::codec::decode_extent;
 use super::error::{Fault, JournalError, Result, Section};
-use super::record::{ExtentHeader, ExtentPointer, METADATA_LEN_MAX, OpLine};
+use super::record::{ExtentHeader, ExtentPointer, METADATA_LEN_MAX};
 
-/// Bytes of a data file that are fetched at a time.
-const READ_LEN: usize = 256 * 1024;
+/// The most bytes of a data file that are fetched at a time.
+const READ_LEN_MAX: usize = 256 * 1024;
+/// Bytes that are fetched first: one extent more is little, a whole study is much.
+const READ_LEN_MIN: usize = 4 * 1024;
 /// The longest payload that a reader accepts. Writers stay far below.
 pub(super) const PAYLOAD_LEN_READ_MAX: u64 = 256 << 20;
 
@@ -34,6 +35,15 @@ pub(super) struct Place {
     pub(super) checksum: u64,
 }
 
+impl Place {
+    /// Where its payload begins, and how long that is.
+    pub(super) fn payload(&self) -> (u64, usize) {
+        let metadata_len = u64::from(self.metadata_len);
+        let len = usize::try_from(self.len - metadata_len).unwrap_or(usize::MAX);
+        (self.offset + metadata_len, len)
+    }
+}
+
 /// Data files that were opened, with the bytes fetched last from each.
 #[derive(Debug)]
 pub(super) struct DataFiles {
@@ -49,6 +59,8 @@ struct DataFile {
     len: u64,
     window_start: u64,
     window: Vec<u8>,
+    /// Bytes to fetch next: more each time while one fetch continues another.
+    read_len: usize,
 }
 
 impl DataFiles {
@@ -67,6 +79,11 @@ impl DataFiles {
             .map(|(name, number)| (name.as_str(), *number))
     }
 
+    /// By their numbers.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
     pub(super) fn path(&self, number: u32) -> &Path {
         self.files
             .get(number as usize)
@@ -75,6 +92,18 @@ impl DataFiles {
 
     pub(super) fn len(&self, number: u32) -> u64 {
         self.files.get(number as usize).map_or(0, |file| file.len)
+    }
+
+    /// Asks a file how long it is: a writer may have appended since it was opened.
+    fn len_now(&mut self, number: u32) -> Result<u64> {
+        let Some(file) = self.files.get_mut(number as usize) else {
+            return Ok(0);
+        };
+        file.len = file
+            .file
+            .len()
+            .map_err(JournalError::io("read", &file.path))?;
+        Ok(file.len)
     }
 
     /// The file that a pointer names; it is opened the first time.
@@ -110,6 +139,7 @@ impl DataFiles {
             len,
             window_start: 0,
             window: Vec::new(),
+            read_len: READ_LEN_MIN,
         });
         self.by_name.insert(pointer.file.clone(), number);
         Ok(number)
@@ -126,7 +156,13 @@ impl DataFiles {
     }
 
     /// `len` bytes at `offset`. `backwards` says that earlier bytes will be wanted next.
-    fn bytes(&mut self, number: u32, offset: u64, len: usize, backwards: bool) -> Result<&[u8]> {
+    pub(super) fn bytes(
+        &mut self,
+        number: u32,
+        offset: u64,
+        len: usize,
+        backwards: bool,
+    ) -> Result<&[u8]> {
         const NONE: &[u8] = &[];
         let Some(file) = self.files.get_mut(number as usize) else {
             return Ok(NONE);
@@ -159,7 +195,17 @@ impl DataFile {
         }
         let window_end = self.window_start.saturating_add(self.window.len() as u64);
         if offset < self.window_start || end > window_end {
-            let want = len.max(READ_LEN) as u64;
+            let continues = if backwards {
+                offset < self.window_start && end >= self.window_start
+            } else {
+                offset <= window_end && end > window_end
+            };
+            self.read_len = if continues {
+                (self.read_len * 2).min(READ_LEN_MAX)
+            } else {
+                READ_LEN_MIN
+            };
+            let want = len.max(self.read_len) as u64;
             let start = if backwards {
                 end.saturating_sub(want)
             } else {
@@ -259,13 +305,15 @@ fn place(files: &mut DataFiles, number: u32, at: &ExtentPointer) -> Result<(Plac
     let corrupt = |fault| JournalError::corrupt(&path, Section::Extent, at.offset, fault);
     let end = at.offset.saturating_add(at.len);
     if end > files.len(number) {
-        // Asks the file again: see `DataFile::bytes`.
-        let short = usize::try_from(at.len.min(1)).unwrap_or(0);
-        files.bytes(number, end.saturating_sub(short as u64), short, true)?;
+        let file_len = files.len_now(number)?;
+        if end > file_len {
+            return Err(corrupt(Fault::PastEnd { end, file_len }));
+        }
     }
+    // A short extent is fetched whole: its operations are wanted next.
     let len = usize::try_from(at.len)
         .unwrap_or(usize::MAX)
-        .min(METADATA_LEN_MAX);
+        .min(READ_LEN_MIN.max(METADATA_LEN_MAX));
     let (header, metadata_len) =
         decode_extent(files.bytes(number, at.offset, len, true)?).map_err(corrupt)?;
     let found = header.payload_len.saturating_add(metadata_len as u64);
@@ -276,9 +324,10 @@ fn place(files: &mut DataFiles, number: u32, at: &ExtentPointer) -> Result<(Plac
         }));
     }
     if header.payload_len > PAYLOAD_LEN_READ_MAX {
-        return Err(corrupt(Fault::WrongLength {
-            pointer: PAYLOAD_LEN_READ_MAX,
-            found,
+        return Err(corrupt(Fault::TooLong {
+            what: "an extent's payload",
+            len: header.payload_len,
+            max: PAYLOAD_LEN_READ_MAX,
         }));
     }
     let place = Place {
@@ -292,63 +341,4 @@ fn place(files: &mut DataFiles, number: u32, at: &ExtentPointer) -> Result<(Plac
         checksum: header.checksum,
     };
     Ok((place, header))
-}
-
-/// Reads the operations of one extent, in order.
-pub(super) fn read_extent(
-    files: &mut DataFiles,
-    place: &Place,
-    take: &mut dyn FnMut(OpLine, u64) -> std::result::Result<(), Fault>,
-) -> Result<()> {
-    let path = files.path(place.file).to_owned();
-    let payload_offset = place.offset + u64::from(place.metadata_len);
-    let len = usize::try_from(place.len - u64::from(place.metadata_len)).unwrap_or(usize::MAX);
-    let payload = files.bytes(place.file, payload_offset, len, false)?;
-    let corrupt = |offset, fault| JournalError::corrupt(&path, Section::Operations, offset, fault);
-    let computed = fnv1a_64(payload);
-    if computed != place.checksum {
-        let fault = Fault::ChecksumMismatch {
-            stored: place.checksum,
-            computed,
-        };
-        return Err(corrupt(payload_offset, fault));
-    }
-    let mut offset = payload_offset;
-    let mut expected = place.first;
-    for line in payload.split_inclusive(|&b| b == b'\n') {
-        let text = line.strip_suffix(b"\n").ok_or_else(|| {
-            corrupt(
-                offset,
-                Fault::BadRecord("the last line has no end".to_owned()),
-            )
-        })?;
-        let op = decode_op(text).map_err(|fault| corrupt(offset, fault))?;
-        if op.seq != expected || op.seq > place.last {
-            let what = "sequence number";
-            return Err(corrupt(
-                offset,
-                Fault::NotContiguous {
-                    what,
-                    expected,
-                    found: op.seq,
-                },
-            ));
-        }
-        take(op, offset).map_err(|fault| corrupt(offset, fault))?;
-        expected += 1;
-        offset += line.len() as u64;
-    }
-    if expected != place.last + 1 {
-        let (what, found) = ("number of operations", expected - place.first);
-        let expected = place.last + 1 - place.first;
-        return Err(corrupt(
-            offset,
-            Fault::NotContiguous {
-                what,
-                expected,
-                found,
-            },
-        ));
-    }
-    Ok(())
 }

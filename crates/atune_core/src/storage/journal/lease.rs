@@ -16,6 +16,8 @@ use super::options::Durability;
 
 /// Over generations that are kept, for those who look at them.
 const FENCED_KEPT: u64 = 2;
+/// How far behind a generation is before others than its owner, who may use its directory again, remove it.
+const LEFT_TO_OWNER: u64 = 64;
 /// The longest file of the lease that is read.
 const SMALL_LEN_MAX: u64 = 4096;
 
@@ -43,7 +45,21 @@ pub struct Owner {
 pub(super) struct Survey {
     pub(super) largest: u64,
     pub(super) is_held: bool,
-    older: Vec<PathBuf>,
+    older: Vec<(u64, PathBuf)>,
+}
+
+/// A prepared directory that becomes a generation by one rename. Creating and deleting costs most of a
+/// change of owners, so a handle uses its directories again and again.
+#[derive(Debug)]
+pub(super) struct Spare {
+    path: PathBuf,
+    /// The folder in it, of which the name was never used before.
+    by: String,
+    /// Its lock tells others of this machine that the owner lives.
+    owner: Box<dyn FsFile>,
+    /// Bytes in it.
+    told: u64,
+    renewals: u64,
 }
 
 /// A lease that was acquired. Dropping it does not release it.
@@ -53,12 +69,18 @@ pub(super) struct Held {
     /// The folder that only this acquisition has, with the ticket in it.
     pub(super) own: PathBuf,
     pub(super) renewed_ns: u64,
-    renewals: u64,
-    /// Whether a head was published under it: only then may it remove what is older.
+    /// Whether a head was published under it: only then may it take away what is older.
     pub(super) has_published: bool,
-    older: Vec<PathBuf>,
-    /// Its lock tells others of this machine that the owner lives.
-    _owner: Box<dyn FsFile>,
+    older: Vec<(u64, PathBuf)>,
+    spare: Spare,
+}
+
+/// What a handle has besides the lease that it holds.
+#[derive(Debug, Default)]
+pub(super) struct OwnFolders {
+    spare: Option<Spare>,
+    /// Its generations that are over.
+    past: Vec<Held>,
 }
 
 /// What a contender saw of a holder: any change of it is a sign of life.
@@ -103,7 +125,7 @@ impl LeaseFolder<'_> {
         survey.older = all
             .into_iter()
             .filter(|(generation, is_held, _)| is_old(*generation, *is_held))
-            .map(|(_, _, path)| path)
+            .map(|(generation, _, path)| (generation, path))
             .collect();
         Ok(survey)
     }
@@ -113,67 +135,71 @@ impl LeaseFolder<'_> {
     pub(super) fn try_acquire(
         self,
         survey: &Survey,
+        folders: &mut OwnFolders,
         owner: &Owner,
         identity: &Identity,
         now_ns: u64,
     ) -> Result<Option<Held>> {
+        let mut spare = match folders.spare.take() {
+            Some(spare) => spare,
+            None => self.make_spare(identity)?,
+        };
+        spare.tell(owner)?;
         // Before the next generation exists, not after: who dies in between must leave no ticket behind.
         self.remove_tickets(&self.fenced(survey.largest))?;
         let generation = survey.largest + 1;
         let folder = self.held(generation);
-        match self.fs.create_dir(&folder) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(None),
-            other => other.map_err(JournalError::io("create", &folder))?,
-        }
-        let acquired = self.furnish(generation, &folder, owner, identity, now_ns);
-        if matches!(acquired, Err(_) | Ok(None)) {
-            // Whatever went wrong, nobody should have to wait for this generation to expire.
-            self.fs.rename(&folder, &self.fenced(generation)).ok();
-        }
-        acquired
-    }
-
-    fn furnish(
-        self,
-        generation: u64,
-        folder: &Path,
-        owner: &Owner,
-        identity: &Identity,
-        now_ns: u64,
-    ) -> Result<Option<Held>> {
-        // A folder that nobody else ever had: a stale owner's path must not lead into this generation.
-        let own = folder.join(format!("by-{:016x}", identity.draw()));
-        match self.fs.create_dir(&own) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(JournalError::io("create", &own))?,
-        }
-        let again = self.survey()?;
-        if again.largest != generation || !again.is_held {
-            self.fs.remove_dir(&own).ok();
-            return Ok(None);
-        }
-        let path = folder.join("owner");
-        let file = match self.fs.create_new(&path, Access::Shared) {
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {
+        match self.fs.rename(&spare.path, &folder) {
+            Ok(()) => {}
+            Err(e) if is_occupied(&e) => {
+                folders.spare = Some(spare);
                 return Ok(None);
             }
-            other => other.map_err(JournalError::io("create", &path))?,
-        };
-        let mut file = file;
-        // Where there are no such locks, others wait for the lease time.
-        file.try_lock().ok();
-        let text = serde_json::to_vec(owner).unwrap_or_default();
-        file.append(&text)
-            .map_err(JournalError::io("write", &path))?;
+            // Somebody took the spare for a dead handle's: the next try makes another one.
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(JournalError::io("create", &folder))?,
+        }
+        let again = self.survey();
+        let is_mine = |found: &Survey| found.largest == generation && found.is_held;
+        if !again.as_ref().is_ok_and(is_mine) {
+            // Nobody should have to wait for this generation to expire.
+            folders.spare = self.take_back(spare, &folder, identity);
+            return again.map(|_| None);
+        }
         Ok(Some(Held {
             generation,
-            own,
+            own: folder.join(&spare.by),
             renewed_ns: now_ns,
-            renewals: 0,
             has_published: false,
-            older: again.older,
-            _owner: file,
+            older: again?.older,
+            spare,
         }))
+    }
+
+    fn make_spare(self, identity: &Identity) -> Result<Spare> {
+        let path = self.folder.join(format!("{SPARE}{:016x}", identity.draw()));
+        let by = own_folder(identity);
+        for folder in [&path, &path.join(&by)] {
+            let made = self.fs.create_dir(folder);
+            made.map_err(JournalError::io("create", folder))?;
+        }
+        let owner = self.make_owner(&path)?;
+        Ok(Spare {
+            path,
+            by,
+            owner,
+            told: 0,
+            renewals: 0,
+        })
+    }
+
+    fn make_owner(self, folder: &Path) -> Result<Box<dyn FsFile>> {
+        let path = folder.join(OWNER);
+        let created = self.fs.create_new(&path, Access::Shared);
+        let file = created.map_err(JournalError::io("create", &path))?;
+        // Where there are no such locks, others wait for the lease time.
+        file.try_lock().ok();
+        Ok(file)
     }
 
     /// Ends a generation that somebody holds: first its path, then its tickets.
@@ -192,15 +218,66 @@ impl LeaseFolder<'_> {
         self.fs.rename(&from, &to).ok();
     }
 
-    /// Removes what was over long ago when the lease was acquired, if something was published since: a
-    /// latecomer whose listing misses what is removed sees at least another head. What cannot be removed
-    /// stays.
-    pub(super) fn clean_up(self, held: &Held) {
-        if !held.has_published {
-            return;
+    /// After a release: takes away what was over when the lease was acquired, if something was published
+    /// since. A latecomer whose listing misses what is gone sees at least another head. Own directories are
+    /// used again; what cannot be removed stays.
+    pub(super) fn clean_up(self, held: Held, folders: &mut OwnFolders, identity: &Identity) {
+        if held.has_published {
+            for past in std::mem::take(&mut folders.past) {
+                let from = self.fenced(past.generation);
+                match folders.spare {
+                    None => folders.spare = self.take_back(past.spare, &from, identity),
+                    Some(_) => self.remove_generation(&from),
+                }
+            }
+            let is_left = |(generation, _): &&(u64, PathBuf)| {
+                generation.saturating_add(LEFT_TO_OWNER) < held.generation
+            };
+            for (_, old) in held.older.iter().filter(is_left) {
+                self.remove_generation(old);
+            }
         }
-        for old in &held.older {
-            self.remove_generation(old);
+        folders.past.push(held);
+    }
+
+    /// Makes a spare of a generation that is over, or came too late. Others may have got hold of its insides before, and what
+    /// they still do there is to remove things, which costs a lease at most.
+    fn take_back(self, mut spare: Spare, from: &Path, identity: &Identity) -> Option<Spare> {
+        self.fs.rename(from, &spare.path).ok()?;
+        let old = spare.path.join(&spare.by);
+        self.fs.remove_file(&old.join(TICKET)).ok();
+        spare.by = own_folder(identity);
+        let new = spare.path.join(&spare.by);
+        let owner = spare.path.join(OWNER);
+        let is_whole = (self.fs.rename(&old, &new).is_ok() || self.fs.create_dir(&new).is_ok())
+            && (self.fs.exists(&owner).unwrap_or(false) || {
+                let made = self.make_owner(&spare.path);
+                spare.told = 0;
+                made.map(|file| spare.owner = file).is_ok()
+            });
+        if !is_whole {
+            self.remove_generation(&spare.path);
+        }
+        is_whole.then_some(spare)
+    }
+
+    /// Removes the spare of a handle that is closed.
+    pub(super) fn discard(self, folders: &mut OwnFolders) {
+        if let Some(spare) = folders.spare.take() {
+            self.remove_generation(&spare.path);
+        }
+    }
+
+    /// Removes the spares that handles left behind which ran on this machine and are gone.
+    pub(super) fn sweep(self, identity: &Identity) {
+        for path in self.fs.read_dir(self.folder).unwrap_or_default() {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(SPARE)) {
+                let owner = self.owner_in(&path);
+                if owner.is_some_and(|owner| self.is_gone(&path, &owner, identity)) {
+                    self.remove_generation(&path);
+                }
+            }
         }
     }
 
@@ -241,8 +318,8 @@ impl LeaseFolder<'_> {
             _ => {}
         }
         let mut file = self.fs.create_new(&next, Access::Shared)?;
-        held.renewals += 1;
-        file.append(format!("{}\n", held.renewals).as_bytes())?;
+        held.spare.renewals += 1;
+        file.append(format!("{}\n", held.spare.renewals).as_bytes())?;
         self.fs.rename(&next, &folder.join("renewed"))?;
         held.renewed_ns = now_ns;
         Ok(())
@@ -265,16 +342,26 @@ impl LeaseFolder<'_> {
         } else {
             self.fenced(generation)
         };
-        let bytes = read_all(self.fs, &folder.join("owner"), SMALL_LEN_MAX).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        self.owner_in(&folder)
+    }
+
+    fn owner_in(self, folder: &Path) -> Option<Owner> {
+        let bytes = read_all(self.fs, &folder.join(OWNER), SMALL_LEN_MAX).ok()?;
+        // One line for each generation that the directory was, the last one last.
+        let last = bytes.trim_ascii_end().rsplit(|&b| b == b'\n').next()?;
+        serde_json::from_slice(last).ok()
     }
 
     /// True when the owner of a generation ran on this machine, since its last start, and is gone.
     pub(super) fn is_owner_gone(self, generation: u64, owner: &Owner, identity: &Identity) -> bool {
+        self.is_gone(&self.held(generation), owner, identity)
+    }
+
+    fn is_gone(self, folder: &Path, owner: &Owner, identity: &Identity) -> bool {
         if owner.boot != identity.boot || owner.host != identity.host || owner.boot.is_empty() {
             return false;
         }
-        let path = self.held(generation).join("owner");
+        let path = folder.join(OWNER);
         let locked = self.fs.open(&path).and_then(|file| file.try_lock());
         locked.unwrap_or(false)
     }
@@ -288,8 +375,36 @@ impl LeaseFolder<'_> {
     }
 }
 
+impl Spare {
+    /// Writes down who will hold the generation.
+    fn tell(&mut self, owner: &Owner) -> Result<()> {
+        let text = serde_json::to_vec(owner).unwrap_or_default();
+        let written = self
+            .owner
+            .set_len(0)
+            .and_then(|()| self.owner.append(&text));
+        written.map_err(JournalError::io("write", &self.path.join(OWNER)))
+    }
+}
+
+/// A directory that is there and not empty cannot be replaced.
+fn is_occupied(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::AlreadyExists | ErrorKind::DirectoryNotEmpty
+    )
+}
+
 /// The name of the file that becomes the head.
 pub(super) const TICKET: &str = "ticket";
+/// The name of the file that tells who holds a generation.
+const OWNER: &str = "owner";
+/// What the names of spares begin with.
+const SPARE: &str = "spare-";
+
+fn own_folder(identity: &Identity) -> String {
+    format!("by-{:016x}", identity.draw())
+}
 
 fn is_own_folder(path: &Path) -> bool {
     path.file_name()

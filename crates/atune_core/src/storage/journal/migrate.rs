@@ -2,16 +2,32 @@
 //! file's place. The old file stays reachable under another name.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
-use durable::{Access, Fs};
+use durable::{Access, Fs, Window};
 
 use super::codec::{extent, header_line, op_line};
-use super::error::{JournalError, Result};
+use super::error::{JournalError, Result, Section};
+use super::history::PAYLOAD_LEN_READ_MAX;
 use super::lease::Held;
 use super::publish::{Press, Unpublished};
 use super::reader::JournalReader;
 use super::record::{ExtentPointer, FORMAT_VERSION, Head};
+use super::snapshot::check_len;
+
+/// Bytes of each file that are compared at a time.
+const COMPARED_LEN: usize = 256 * 1024;
+
+/// Operations that become one extent.
+#[derive(Default)]
+struct Gathered {
+    first: u64,
+    last: u64,
+    payload: Vec<u8>,
+    /// Where the first of them stands in the old file.
+    old_offset: u64,
+}
 
 /// Rewrites the study under the lease. One that another has rewritten meanwhile is left as it is.
 pub(super) fn migrate(
@@ -30,7 +46,7 @@ pub(super) fn migrate(
         ops: 0,
         bytes: 0,
     };
-    let mut gathered: (u64, u64, Vec<u8>) = (0, 0, Vec::new());
+    let mut gathered = Gathered::default();
     let mut offset = 0;
     let header_of = |old: &super::record::Header| super::record::Header {
         format: FORMAT_VERSION,
@@ -43,11 +59,20 @@ pub(super) fn migrate(
     }
     let header = header_of(&old_header);
     head.bytes = header_line(&header).len() as u64;
-    let mut write = |gathered: &mut (u64, u64, Vec<u8>), head: &mut Head| -> Result<()> {
-        let (first, last, payload) = std::mem::take(gathered);
+    let mut write = |gathered: &mut Gathered, head: &mut Head| -> Result<()> {
+        let Gathered {
+            first,
+            last,
+            payload,
+            old_offset,
+        } = std::mem::take(gathered);
         if payload.is_empty() {
             return Ok(());
         }
+        // Spelled as it is today, a line may be longer than it was.
+        check_len("a migrated record", payload.len(), PAYLOAD_LEN_READ_MAX).map_err(|fault| {
+            JournalError::corrupt(press.path, Section::Operations, old_offset, fault)
+        })?;
         if data.is_none() {
             let created = fs.create_new(&path, Access::Shared);
             data = Some(created.map_err(io("create"))?);
@@ -67,16 +92,19 @@ pub(super) fn migrate(
         offset += len;
         Ok(())
     };
-    let reader = JournalReader::open_watched(Arc::clone(fs), press.path, &mut |op, _| {
+    let reader = JournalReader::open_watched(Arc::clone(fs), press.path, &mut |op, old_offset| {
+        if written.is_err() {
+            return;
+        }
         let line = op_line(op);
-        if gathered.2.len() + line.len() > extent_len_max && written.is_ok() {
+        if gathered.payload.len() + line.len() > extent_len_max {
             written = write(&mut gathered, &mut head);
         }
-        if gathered.2.is_empty() {
-            gathered.0 = op.seq;
+        if gathered.payload.is_empty() {
+            (gathered.first, gathered.old_offset) = (op.seq, old_offset);
         }
-        gathered.1 = op.seq;
-        gathered.2.extend_from_slice(&line);
+        gathered.last = op.seq;
+        gathered.payload.extend_from_slice(&line);
     })?;
     written?;
     write(&mut gathered, &mut head)?;
@@ -95,7 +123,9 @@ pub(super) fn migrate(
         .join(format!("legacy-v{}.jsonl", old_header.format));
     match fs.hard_link(press.path, &legacy) {
         // Of a migration that was interrupted: the same file.
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+        Err(e)
+            if e.kind() == ErrorKind::AlreadyExists
+                && is_same(fs.as_ref(), press.path, &legacy)? => {}
         other => other.map_err(JournalError::io("keep the old file as", &legacy))?,
     }
     press.sync_names()?;
@@ -107,4 +137,32 @@ pub(super) fn migrate(
         }),
         Err(Unpublished::Failed { error, .. }) => Err(error),
     }
+}
+
+/// Whether two files hold the same bytes.
+fn is_same(fs: &dyn Fs, one: &Path, two: &Path) -> Result<bool> {
+    let open = |path| {
+        fs.open(path)
+            .and_then(|file| Window::buffered(file, COMPARED_LEN))
+            .map_err(JournalError::io("read", path))
+    };
+    let (mut first, mut second) = (open(one)?, open(two)?);
+    let len = first.file_len();
+    let mut offset = 0;
+    while len == second.file_len() {
+        let read = first
+            .bytes(offset, COMPARED_LEN)
+            .map_err(JournalError::io("read", one))?;
+        let other = second
+            .bytes(offset, COMPARED_LEN)
+            .map_err(JournalError::io("read", two))?;
+        if read != other {
+            return Ok(false);
+        }
+        offset += read.len() as u64;
+        if read.is_empty() {
+            return Ok(offset == len);
+        }
+    }
+    Ok(false)
 }

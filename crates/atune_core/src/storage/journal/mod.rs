@@ -1,17 +1,21 @@
 //! The `.atj` journal. Format page: `docs/formats/atj.md`.
 
 mod acquire;
+mod aside;
 mod codec;
 mod error;
 mod facts;
+pub mod fuzzing;
 mod history;
 mod identity;
 mod lease;
 mod migrate;
+mod old;
 mod options;
 mod publish;
 mod reader;
 pub mod record;
+mod replay;
 mod snapshot;
 mod storage;
 mod verify;

@@ -2,24 +2,25 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use durable::{Access, Fs, FsFile, parent_of};
 
-use super::codec::{extent, head_line, header_line};
+use super::aside::Aside;
+use super::codec::{decode_head_file, extent, head_line, header_line};
 use super::error::{JournalError, Result};
 use super::lease::TICKET;
 use super::options::Durability;
+use super::reader::{HEAD_FILE_LEN_MAX, JournalReader};
 use super::record::{ExtentPointer, Head, Header};
+use super::waiting::remove_if_left;
 
 /// The data file of one handle. After a failed or uncertain write it is left and another one begun.
 #[derive(Debug)]
 pub(super) struct DataFile {
     pub(super) name: String,
     path: PathBuf,
-    file: Box<dyn FsFile>,
+    pub(super) file: Box<dyn FsFile>,
     len: u64,
     /// Whether its name is durable.
     is_named: bool,
@@ -52,12 +53,14 @@ pub(super) struct Draft {
 /// Where a publication takes place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Press<'a> {
-    pub(super) fs: &'a dyn Fs,
+    pub(super) fs: &'a Arc<dyn Fs>,
     /// The file at the study's path.
     pub(super) path: &'a Path,
     pub(super) folder: &'a Path,
     pub(super) durability: Durability,
-    pub(super) syncer: Option<&'a Syncer>,
+    pub(super) aside: Option<&'a Aside>,
+    /// A name for a ticket that was never used before.
+    pub(super) ticket_name: u64,
 }
 
 /// A head that was published, and how the extent under it lies.
@@ -121,26 +124,31 @@ impl Press<'_> {
             .map_err(failed(true))?;
         file.len += bytes.len() as u64;
         let head_bytes = [header_line(header), head_line(&head)].concat();
-        let ticket = own.join(TICKET);
-        let mut ticket_file = self.write_ticket(&ticket, &head_bytes)?;
+        let path = file.path.clone();
+        let was_named = file.is_named;
+        let mut ticket = self.write_ticket(&head_bytes).map_err(failed(false))?;
         if self.durability == Durability::Full {
-            let path = file.path.clone();
-            let was_named = file.is_named;
-            let (data_synced, ticket_synced) = self.sync_both(data, ticket_file.as_mut());
-            data_synced
+            let (data_synced, ticket_synced) = self.sync_both(data, ticket.file.as_mut());
+            let synced = data_synced
                 .map_err(JournalError::io("sync", &path))
-                .map_err(failed(true))?;
-            ticket_synced
-                .map_err(JournalError::io("sync", &ticket))
-                .map_err(failed(false))?;
+                .map_err(failed(true))
+                .and_then(|()| {
+                    ticket_synced
+                        .map_err(JournalError::io("sync", &own.join(TICKET)))
+                        .map_err(failed(false))
+                });
+            if let Err(error) = synced {
+                ticket.discard(self.fs.as_ref());
+                return Err(error);
+            }
             if !was_named {
                 self.sync_names().map_err(failed(true))?;
                 data.as_mut().ok_or(Unpublished::LeaseLost)?.is_named = true;
             }
         }
-        drop(ticket_file);
+        // Kept open, the head that is replaced need not be freed within the rename.
         let replaced = self.fs.open(self.path).ok();
-        self.place(&ticket, &head_bytes)?;
+        self.place(ticket, own, &head_bytes)?;
         Ok(Published {
             head,
             metadata_len: bytes.len() - draft.payload.len(),
@@ -163,45 +171,30 @@ impl Press<'_> {
         head: &Head,
     ) -> std::result::Result<(), Unpublished> {
         let bytes = [header_line(header), head_line(head)].concat();
-        let ticket = own.join(TICKET);
-        let mut file = self.write_ticket(&ticket, &bytes)?;
-        self.sync_file(file.as_mut())
-            .map_err(JournalError::io("sync", &ticket))
-            .map_err(|error| Unpublished::Failed {
-                error,
-                seals: false,
-            })?;
-        drop(file);
-        self.place(&ticket, &bytes)
-    }
-
-    fn write_ticket(
-        self,
-        ticket: &Path,
-        bytes: &[u8],
-    ) -> std::result::Result<Box<dyn FsFile>, Unpublished> {
         let failed = |error| Unpublished::Failed {
             error,
             seals: false,
         };
-        let create = || self.fs.create_new(ticket, Access::Shared);
-        let created = match create() {
-            // Of a commit that failed before its rename.
-            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                self.fs.remove_file(ticket).and_then(|()| create())
-            }
-            other => other,
+        let mut ticket = self.write_ticket(&bytes).map_err(failed)?;
+        if let Err(source) = self.sync_file(ticket.file.as_mut()) {
+            ticket.discard(self.fs.as_ref());
+            return Err(failed(JournalError::io("sync", &own.join(TICKET))(source)));
+        }
+        self.place(ticket, own, &bytes)
+    }
+
+    /// Writes the new head into a file outside of every generation.
+    fn write_ticket(self, bytes: &[u8]) -> Result<Ticket> {
+        let prepared = self.aside.and_then(Aside::ticket);
+        let mut ticket = match prepared {
+            Some(ticket) => ticket,
+            None => Ticket::create(self.fs.as_ref(), self.folder, self.ticket_name)?,
         };
-        let mut file = match created {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Err(Unpublished::LeaseLost),
-            other => other
-                .map_err(JournalError::io("create", ticket))
-                .map_err(failed)?,
-        };
-        file.append(bytes)
-            .map_err(JournalError::io("write", ticket))
-            .map_err(failed)?;
-        Ok(file)
+        if let Err(source) = ticket.file.append(bytes) {
+            ticket.discard(self.fs.as_ref());
+            return Err(JournalError::io("write", &self.folder.join(TICKET))(source));
+        }
+        Ok(ticket)
     }
 
     /// Syncs the data file and the ticket, side by side where there is a thread for it.
@@ -210,12 +203,12 @@ impl Press<'_> {
         data: &mut Option<DataFile>,
         ticket: &mut dyn FsFile,
     ) -> (std::io::Result<()>, std::io::Result<()>) {
-        if let Some(syncer) = self.syncer {
+        if let Some(aside) = self.aside {
             if let Some(file) = data.take() {
-                syncer.begin(file);
+                aside.begin_sync(file);
             }
             let ticket_synced = ticket.sync_data();
-            let (file, data_synced) = syncer.end();
+            let (file, data_synced) = aside.end_sync();
             *data = file;
             return (data_synced, ticket_synced);
         }
@@ -240,22 +233,50 @@ impl Press<'_> {
         Ok(())
     }
 
-    /// Renames the ticket onto the head. An error other than a lost lease leaves it open whether it
-    /// happened: the head tells.
-    fn place(self, ticket: &Path, head: &[u8]) -> std::result::Result<(), Unpublished> {
-        let error = match self.fs.rename(ticket, self.path) {
-            Ok(()) => return Ok(()),
-            Err(e) if e.kind() == ErrorKind::NotFound => return Err(Unpublished::LeaseLost),
-            Err(error) => error,
-        };
-        self.fs.remove_file(ticket).ok();
-        let is_published = durable::read_all(self.fs, self.path, head.len() as u64)
-            .is_ok_and(|found| found == head);
-        if is_published {
-            return Ok(());
+    /// Moves the ticket into the generation, and from there onto the head. An error other than a lost lease
+    /// leaves it open whether it happened: the history tells.
+    fn place(
+        self,
+        ticket: Ticket,
+        own: &Path,
+        head: &[u8],
+    ) -> std::result::Result<(), Unpublished> {
+        let bound = own.join(TICKET);
+        if let Err(error) = ticket.bind(self.fs.as_ref(), &bound) {
+            return Err(match error.kind() {
+                ErrorKind::NotFound => Unpublished::LeaseLost,
+                _ => Unpublished::Failed {
+                    error: JournalError::io("publish", &bound)(error),
+                    seals: false,
+                },
+            });
         }
-        let error = JournalError::io("publish", self.path)(error);
-        Err(Unpublished::Failed { error, seals: true })
+        let Err(error) = self.fs.rename(&bound, self.path) else {
+            return Ok(());
+        };
+        // Over a network a rename may take place and be answered with an error.
+        match self.has_published(head) {
+            Ok(true) => Ok(()),
+            Ok(false) if error.kind() == ErrorKind::NotFound => Err(Unpublished::LeaseLost),
+            _ => {
+                self.fs.remove_file(&bound).ok();
+                let error = JournalError::io("publish", self.path)(error);
+                Err(Unpublished::Failed { error, seals: true })
+            }
+        }
+    }
+
+    /// Whether a head was published: it is there, or others have built upon it since.
+    fn has_published(self, head: &[u8]) -> Result<bool> {
+        let found = durable::read_all(self.fs.as_ref(), self.path, HEAD_FILE_LEN_MAX as u64);
+        if found.map_err(JournalError::io("read", self.path))? == head {
+            return Ok(true);
+        }
+        let Some(tip) = decode_head_file(head).ok().and_then(|(_, head)| head.tip) else {
+            return Ok(false);
+        };
+        let reader = JournalReader::open_on(Arc::clone(self.fs), self.path)?;
+        Ok(reader.holds(&tip))
     }
 
     /// Makes a published head durable.
@@ -273,74 +294,66 @@ impl Press<'_> {
     }
 }
 
-/// A thread that syncs data files while another syncs the ticket, and closes files.
+/// A file that will hold a head. It is made and written outside of the generation, so that it can be made
+/// before there is one.
 #[derive(Debug)]
-pub(super) struct Syncer {
-    work: Option<Sender<Work>>,
-    done: Mutex<Receiver<(DataFile, std::io::Result<()>)>>,
-    thread: Option<JoinHandle<()>>,
+pub(super) struct Ticket {
+    /// `None`: it has no name yet.
+    path: Option<PathBuf>,
+    pub(super) file: Box<dyn FsFile>,
 }
 
-#[derive(Debug)]
-enum Work {
-    Sync(DataFile),
-    Close(Box<dyn FsFile>),
-}
+impl Ticket {
+    pub(super) fn create(fs: &dyn Fs, folder: &Path, name: u64) -> Result<Self> {
+        // One without a name leaves nothing behind, and its sync need not make a name durable.
+        if let Ok(file) = fs.create_unnamed(folder) {
+            return Ok(Self { path: None, file });
+        }
+        let path = folder.join(format!("{TICKETS}{name:016x}"));
+        let created = fs.create_new(&path, Access::Shared);
+        let file = created.map_err(JournalError::io("create", &path))?;
+        // Who finds it unlocked knows that its handle is gone.
+        file.try_lock().ok();
+        let path = Some(path);
+        Ok(Self { path, file })
+    }
 
-impl Syncer {
-    pub(super) fn start() -> Self {
-        let (work, queue) = channel();
-        let (finished, done) = channel();
-        let thread = std::thread::spawn(move || {
-            for work in queue {
-                match work {
-                    Work::Sync(mut file) => {
-                        let synced = file.file.sync_data();
-                        if finished.send((file, synced)).is_err() {
-                            return;
-                        }
-                    }
-                    Work::Close(file) => drop(file),
-                }
+    /// Gives it the name by which it can be published.
+    fn bind(self, fs: &dyn Fs, bound: &Path) -> std::io::Result<()> {
+        let bind = || match &self.path {
+            Some(path) => fs.rename(path, bound),
+            None => self.file.link(bound),
+        };
+        let done = match bind() {
+            // Of a commit that failed before its rename.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                fs.remove_file(bound).and_then(|()| bind())
             }
-        });
-        Self {
-            work: Some(work),
-            done: Mutex::new(done),
-            thread: Some(thread),
+            other => other,
+        };
+        if done.is_err() {
+            self.discard(fs);
+        }
+        done
+    }
+
+    /// Does without it.
+    pub(super) fn discard(self, fs: &dyn Fs) {
+        if let Some(path) = self.path {
+            fs.remove_file(&path).ok();
         }
     }
 
-    fn send(&self, work: Work) {
-        if let Some(queue) = &self.work {
-            // The thread ends only with this struct.
-            queue.send(work).ok();
-        }
-    }
-
-    fn begin(&self, file: DataFile) {
-        self.send(Work::Sync(file));
-    }
-
-    fn end(&self) -> (Option<DataFile>, std::io::Result<()>) {
-        // One commit at a time: nobody else waits here.
-        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        match done.recv() {
-            Ok((file, synced)) => (Some(file), synced),
-            Err(_) => (None, Err(std::io::Error::other("the syncing thread ended"))),
-        }
-    }
-
-    pub(super) fn close(&self, file: Box<dyn FsFile>) {
-        self.send(Work::Close(file));
-    }
-}
-
-impl Drop for Syncer {
-    fn drop(&mut self) {
-        drop(self.work.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
+    /// Removes the tickets that handles left behind which are gone.
+    pub(super) fn sweep(fs: &dyn Fs, folder: &Path) {
+        for path in fs.read_dir(folder).unwrap_or_default() {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(TICKETS)) {
+                remove_if_left(fs, &path);
+            }
         }
     }
 }
+
+/// What the names of tickets begin with that have one before they are bound.
+const TICKETS: &str = "ticket-";

@@ -4,19 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use durable::checksum::fnv1a_64;
-use durable::{FileKind, Fs, RealFs, read_all};
+use durable::{FileKind, Fs, FsFile, RealFs, read_all};
 
-use super::codec::{decode_head_file, decode_header, decode_op, first_line};
+use super::codec::{decode_head_file, decode_header, first_line};
 use super::error::{Fault, JournalError, Result, Section};
-use super::history::{DataFiles, Place, read_extent, walk_back};
+use super::history::{DataFiles, Place, walk_back};
+use super::old::read_lines;
 use super::publish::Draft;
-use super::record::{FORMAT_VERSION, Head, Header, METADATA_LEN_MAX, OpLine};
+use super::record::{ExtentPointer, FORMAT_VERSION, Head, Header, METADATA_LEN_MAX, OpLine};
+use super::replay::read_extents;
+use crate::portable::Portable;
 use crate::replica::Replica;
 
 /// The most bytes of the file at a study's path: a header line and a head line.
 pub(super) const HEAD_FILE_LEN_MAX: usize = 2 * METADATA_LEN_MAX;
-/// The longest file of an older format that is read.
-const OLD_FILE_LEN_MAX: u64 = 4 << 30;
+
+/// Shown every operation before it is applied: the state that it meets, and where it stands in its file.
+type Show<'a> = dyn FnMut(&Replica, &OpLine, u64) + 'a;
 
 /// A study being read. It can be [refreshed](Self::refresh) while others write to it.
 #[derive(Debug)]
@@ -55,9 +59,19 @@ impl JournalReader {
         path: impl AsRef<Path>,
         watch: &mut dyn FnMut(&OpLine, u64),
     ) -> Result<Self> {
-        let path = path.as_ref().to_owned();
-        let header = read_header(fs.as_ref(), &path)?;
-        let mut reader = Self {
+        let opened = open_file(fs.as_ref(), path.as_ref())?;
+        let mut reader = Self::unread(fs, path.as_ref().to_owned(), opened.header.clone());
+        if reader.header.format == FORMAT_VERSION {
+            reader.catch_up(&mut |_, op, offset| watch(op, offset))?;
+        } else {
+            reader.read_old(opened, watch)?;
+        }
+        Ok(reader)
+    }
+
+    /// A reader that has not read any operation yet.
+    fn unread(fs: Arc<dyn Fs>, path: PathBuf, header: Header) -> Self {
+        Self {
             files: DataFiles::new(data_folder(&path)),
             head: Head {
                 tip: None,
@@ -71,16 +85,11 @@ impl JournalReader {
             has_failed: false,
             path,
             fs,
-        };
-        if reader.header.format == FORMAT_VERSION {
-            reader.catch_up(watch)?;
-        } else {
-            reader.read_old(watch)?;
         }
-        Ok(reader)
     }
 
-    /// Reads what was published since. Answers how many operations that was.
+    /// Reads what was published since. Answers how many operations that was. A study of an older format may
+    /// be migrated meanwhile: its reader goes on in the new files.
     ///
     /// # Errors
     /// `HistoryChanged` when the head went back or the history is another one; otherwise as
@@ -96,16 +105,17 @@ impl JournalReader {
     /// # Errors
     /// As [`refresh`](Self::refresh).
     pub fn refresh_watched(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<u64> {
-        if self.header.format != FORMAT_VERSION {
-            return Ok(0);
-        }
         let before = self.replica.seq();
-        if std::mem::replace(&mut self.has_failed, true) {
-            self.files.reopen(self.fs.as_ref());
-            self.forget_half_extent()?;
+        if self.header.format == FORMAT_VERSION {
+            if std::mem::replace(&mut self.has_failed, true) {
+                self.files.reopen(self.fs.as_ref());
+                self.forget_half_extent()?;
+            }
+            self.catch_up(&mut |_, op, offset| watch(op, offset))?;
+            self.has_failed = false;
+        } else {
+            self.refresh_old(watch)?;
         }
-        self.catch_up(watch)?;
-        self.has_failed = false;
         Ok(self.replica.seq().saturating_sub(before))
     }
 
@@ -117,30 +127,23 @@ impl JournalReader {
             return Ok(());
         }
         let mut replica = Replica::new();
-        for place in &self.places {
-            read_extent(&mut self.files, place, &mut |op, _| {
-                apply(&mut replica, &op)
-            })?;
-        }
+        let take = &mut |op: OpLine, _| apply(&mut replica, &op);
+        read_extents(&mut self.files, &self.places, take, &mut || {})?;
         self.replica = replica;
         Ok(())
     }
 
-    fn catch_up(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
+    fn catch_up(&mut self, show: &mut Show<'_>) -> Result<()> {
         let path = self.path.clone();
-        let changed = |why| JournalError::HistoryChanged {
-            path: path.clone(),
-            why,
-        };
         let (header, head, start) = read_head_file(self.fs.as_ref(), &path)?;
         if header != self.header {
-            return Err(changed("its header is another one"));
+            return Err(self.changed("its header is another one"));
         }
         if head == self.head {
             return Ok(());
         }
         if head.ops < self.head.ops || head.bytes < self.head.bytes {
-            return Err(changed("its head went back"));
+            return Err(self.changed("its head went back"));
         }
         let corrupt_head = |what, expected, found| {
             let fault = Fault::NotContiguous {
@@ -166,7 +169,7 @@ impl JournalReader {
         };
         let totals = (head.ops, head.bytes);
         let known = self.places.last();
-        let new = walk_back(self.fs.as_ref(), &mut self.files, &path, tip, known, totals)?;
+        let mut new = walk_back(self.fs.as_ref(), &mut self.files, &path, tip, known, totals)?;
         if let Some(first) = new
             .first()
             .filter(|first| first.first == 1 && first.start != start)
@@ -185,41 +188,98 @@ impl JournalReader {
                 fault,
             ));
         }
-        for place in new {
-            let replica = &mut self.replica;
-            read_extent(&mut self.files, &place, &mut |op, offset| {
-                watch(&op, offset);
-                apply(replica, &op)
-            })?;
-            self.places.push(place);
+        let replica = &mut self.replica;
+        let take = &mut |op: OpLine, offset| {
+            show(replica, &op, offset);
+            apply(replica, &op)
+        };
+        let mut whole = 0;
+        let read = read_extents(&mut self.files, &new, take, &mut || whole += 1);
+        new.truncate(whole);
+        if self.places.is_empty() {
+            self.places = new;
+        } else {
+            self.places.append(&mut new);
         }
+        read?;
         self.head = head;
         Ok(())
     }
 
     /// Versions 1 to 5 are one file of lines. A last line without an end is a torn append.
-    fn read_old(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
-        let path = self.path.clone();
-        let bytes = read_all(self.fs.as_ref(), &path, OLD_FILE_LEN_MAX)
-            .map_err(JournalError::io("read", &path))?;
-        let mut offset = 0u64;
-        for (number, line) in bytes.split_inclusive(|&b| b == b'\n').enumerate() {
-            let Some(text) = line.strip_suffix(b"\n") else {
-                self.torn_tail = line.len() as u64;
-                break;
-            };
-            if number > 0 {
-                let corrupt =
-                    |fault| JournalError::corrupt(&path, Section::Operations, offset, fault);
-                let op = decode_op(text).map_err(corrupt)?;
-                watch(&op, offset);
-                apply(&mut self.replica, &op).map_err(corrupt)?;
-            }
-            offset += line.len() as u64;
-        }
-        self.head.ops = self.replica.seq();
-        self.head.bytes = offset;
+    fn read_old(&mut self, opened: OpenFile, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
+        let Self {
+            path,
+            replica,
+            head,
+            ..
+        } = self;
+        head.bytes = head.bytes.max(opened.header_len);
+        let from = head.bytes;
+        self.torn_tail = read_lines(path, opened.file, from, &mut |op, offset, end| {
+            watch(op, offset);
+            apply(replica, op)?;
+            (head.ops, head.bytes) = (replica.seq(), end);
+            Ok(())
+        })?;
         Ok(())
+    }
+
+    /// Reads what an older writer appended since, or goes on in the files that a migration made.
+    fn refresh_old(&mut self, watch: &mut dyn FnMut(&OpLine, u64)) -> Result<()> {
+        let opened = open_file(self.fs.as_ref(), &self.path)?;
+        if opened.header.format == FORMAT_VERSION {
+            return self.follow_migration(opened.header, watch);
+        }
+        if opened.header != self.header {
+            return Err(self.changed("its header is another one"));
+        }
+        let len = opened.file.len();
+        if len.map_err(JournalError::io("read", &self.path))? < self.head.bytes {
+            return Err(self.changed("it became shorter"));
+        }
+        self.read_old(opened, watch)
+    }
+
+    /// Reads the migrated study from its beginning, and compares it with what was read before.
+    fn follow_migration(
+        &mut self,
+        header: Header,
+        watch: &mut dyn FnMut(&OpLine, u64),
+    ) -> Result<()> {
+        let created = |header: &Header| (header.created_at_millis, header.created_by);
+        if created(&header) != created(&self.header) {
+            return Err(self.changed("its header is another one"));
+        }
+        let known = &self.replica;
+        let mut is_same = None;
+        let mut fresh = Self::unread(Arc::clone(&self.fs), self.path.clone(), header);
+        fresh.catch_up(&mut |replica, op, offset| {
+            if op.seq > known.seq() && *is_same.get_or_insert_with(|| replica == known) {
+                watch(op, offset);
+            }
+        })?;
+        if !is_same.unwrap_or_else(|| fresh.replica == *known) {
+            return Err(self.changed("it was migrated from another history"));
+        }
+        *self = fresh;
+        Ok(())
+    }
+
+    fn changed(&self, why: &'static str) -> JournalError {
+        JournalError::HistoryChanged {
+            path: self.path.clone(),
+            why,
+        }
+    }
+
+    /// Whether an extent is part of the history.
+    pub(super) fn holds(&self, pointer: &ExtentPointer) -> bool {
+        let number = self.files.names().find(|(name, _)| *name == pointer.file);
+        number.is_some_and(|(_, number)| {
+            let is_it = |place: &Place| place.file == number && place.offset == pointer.offset;
+            self.places.iter().any(is_it)
+        })
     }
 
     /// The state, for a writer that applies what it is about to publish.
@@ -377,8 +437,20 @@ pub fn data_folder(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// The file at a study's path, opened once: whatever is put in its place meanwhile, header and lines are
+/// of one file.
+struct OpenFile {
+    file: Box<dyn FsFile>,
+    header: Header,
+    header_len: u64,
+}
+
 /// Reads and judges the header line.
 pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
+    open_file(fs, path).map(|opened| opened.header)
+}
+
+fn open_file(fs: &dyn Fs, path: &Path) -> Result<OpenFile> {
     let found = fs.metadata(path).map_err(JournalError::io("open", path))?;
     if found.kind == FileKind::Directory {
         let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
@@ -389,7 +461,8 @@ pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
         });
     }
     let file = fs.open(path).map_err(JournalError::io("open", path))?;
-    let mut bytes = vec![0; METADATA_LEN_MAX.min(usize::try_from(found.len).unwrap_or(usize::MAX))];
+    let len = file.len().map_err(JournalError::io("read", path))?;
+    let mut bytes = vec![0; METADATA_LEN_MAX.min(usize::try_from(len).unwrap_or(usize::MAX))];
     file.read_exact_at(0, &mut bytes)
         .map_err(JournalError::io("read", path))?;
     if !bytes.starts_with(br#"{"record":"header""#) {
@@ -402,8 +475,9 @@ pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
     let corrupt = |fault| JournalError::corrupt(path, Section::Header, 0, fault);
     let line = first_line(&bytes, METADATA_LEN_MAX).map_err(corrupt)?;
     // The version first: a newer header may have members that this build does not know.
-    let version = serde_json::from_slice::<serde_json::Value>(line)
+    let version = serde_json::from_slice::<Portable>(line)
         .map_err(|e| corrupt(Fault::BadRecord(e.to_string())))?
+        .0
         .get("format")
         .and_then(serde_json::Value::as_u64)
         .ok_or_else(|| corrupt(Fault::BadRecord("no format version".to_owned())))?;
@@ -419,7 +493,11 @@ pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
     if version == 0 {
         return Err(corrupt(Fault::BadRecord("format version 0".to_owned())));
     }
-    decode_header(line).map_err(corrupt)
+    Ok(OpenFile {
+        header: decode_header(line).map_err(corrupt)?,
+        header_len: line.len() as u64 + 1,
+        file,
+    })
 }
 
 /// Header and head, and how long the header line is.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::lifecycle::{FencedMutation, Outcome};
 use crate::number::JsonF64;
 use crate::outbox::{Attempt, Effect, EffectKey, Intent, OutboxKey, Phase};
+use crate::portable::{self, Portable};
 use crate::space::{Param, Template};
 use crate::trial::{
     ScopedBlob, StateBlob, StateScope, StudyConfig, StudyId, TrialId, TrialState, WorkerId,
@@ -185,11 +186,13 @@ operations! {
     SetStudyUserAttr "set-study-user-attr" = "A study's user attribute was inserted or replaced." {
         study: StudyId = "The owning study.",
         key: String = "The user key; the `atune:` namespace is reserved.",
+        #[serde(deserialize_with = "portable::value")]
         value: Value = "The portable JSON value.",
     }
     SetTrialUserAttr "set-trial-user-attr" = "A raw trial's user attribute was inserted or replaced." {
         trial: TrialId = "The owning trial.",
         key: String = "The user key; the `atune:` namespace is reserved.",
+        #[serde(deserialize_with = "portable::value")]
         value: Value = "The portable JSON value.",
     }
     PutState "put-state" = "A state blob was written." {
@@ -332,20 +335,15 @@ impl<'de> Deserialize<'de> for Op {
                 let mut kept = serde_json::Map::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if name != "kind" {
-                        let value = map.next_value()?;
-                        if kept.insert(name.clone(), value).is_some() {
-                            return Err(A::Error::custom(format_args!("member {name:?} twice")));
-                        }
+                        keep(&mut kept, name, &mut map)?;
                         continue;
                     }
                     let kind: String = map.next_value()?;
                     if kept.is_empty() {
                         return members(&kind, map);
                     }
-                    while let Some((name, value)) = map.next_entry::<String, Value>()? {
-                        if kept.insert(name.clone(), value).is_some() {
-                            return Err(A::Error::custom(format_args!("member {name:?} twice")));
-                        }
+                    while let Some(name) = map.next_key()? {
+                        keep(&mut kept, name, &mut map)?;
                     }
                     return reordered(&kind, kept).map_err(A::Error::custom);
                 }
@@ -354,6 +352,20 @@ impl<'de> Deserialize<'de> for Op {
         }
         deserializer.deserialize_map(ByKind)
     }
+}
+
+/// Keeps a member that came before `kind`, or after it when others came before.
+fn keep<'de, A: MapAccess<'de>>(
+    kept: &mut serde_json::Map<String, Value>,
+    name: String,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if kept.contains_key(&name) {
+        return Err(portable::twice(&name));
+    }
+    let Portable(value) = map.next_value()?;
+    kept.insert(name, value);
+    Ok(())
 }
 
 /// Reads an operation again with its `kind` first: some other writer put it elsewhere.

@@ -4,6 +4,7 @@
 //! before left, and whoever finds nobody flushing writes what has gathered as one extent.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,16 +12,17 @@ use std::time::Duration;
 use durable::{Clock, Fs, RealFs, SystemClock, Watcher};
 
 use super::acquire::keep;
+use super::aside::Aside;
 use super::codec::{head_line, header_line, op_line};
 use super::error::{JournalError, Result};
 use super::identity::Identity;
-use super::lease::{Held, LeaseFolder};
+use super::lease::{Held, LeaseFolder, OwnFolders};
 use super::options::{Durability, JournalOptions};
-use super::publish::{DataFile, Draft, Press, Syncer, Unpublished};
+use super::publish::{DataFile, Draft, Press, Ticket, Unpublished};
 use super::reader::{JournalReader, data_folder};
 use super::record::{FORMAT_VERSION, Head, Header, OpLine};
 use super::snapshot::place_new;
-use super::waiting::Waiting;
+use super::waiting::{Entry, Waiting};
 use crate::replica::{Refusal, Replica};
 use crate::storage::{self, Plan, Storage};
 
@@ -44,9 +46,15 @@ pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) options: JournalOptions,
-    pub(super) waiting: Waiting,
+    pub(super) waiting_folder: PathBuf,
     pub(super) watcher: Option<Box<dyn Watcher>>,
-    pub(super) syncer: Option<Syncer>,
+    pub(super) aside: Option<Aside>,
+    /// Where this handle waits.
+    pub(super) entry: Mutex<Entry>,
+    /// Whether it had to wait for the lease that it had last: it will have to again.
+    pub(super) had_to_wait: AtomicBool,
+    /// Directories that were or will be generations of this handle.
+    pub(super) folders: Mutex<OwnFolders>,
     pub(super) state: Mutex<State>,
     /// Something changed that a thread may wait for.
     pub(super) changed: Condvar,
@@ -150,6 +158,7 @@ impl JournalStorage {
         path: impl AsRef<Path>,
         options: JournalOptions,
     ) -> Result<Self> {
+        let options = options.within_readers();
         let path = path.as_ref().to_owned();
         let reader = JournalReader::open_on(Arc::clone(&fs), &path)?;
         let folder = data_folder(&path);
@@ -181,9 +190,14 @@ impl JournalStorage {
             reader,
         };
         let shared = Arc::new(Shared {
-            waiting: Waiting::new(&folder),
+            waiting_folder: folder.join("waiting"),
             watcher: watcher.flatten(),
-            syncer: (options.threads && options.durability == Durability::Full).then(Syncer::start),
+            aside: options
+                .threads
+                .then(|| Aside::start(Arc::clone(&fs), folder.clone())),
+            entry: Mutex::new(Entry::new(&identity)),
+            had_to_wait: AtomicBool::new(false),
+            folders: Mutex::default(),
             state: Mutex::new(state),
             changed: Condvar::new(),
             keep: Condvar::new(),
@@ -194,6 +208,7 @@ impl JournalStorage {
             folder,
             options,
         });
+        shared.sweep();
         if is_old {
             shared.migrate()?;
         }
@@ -220,7 +235,13 @@ impl Drop for JournalStorage {
         let mut state = self.shared.lock();
         state.is_closed = true;
         if self.shared.identity.is_this_process() {
-            self.shared.release(&mut state);
+            self.shared.release(&mut state, &[]);
+            self.shared
+                .leases()
+                .discard(&mut locked(&self.shared.folders));
+            self.shared
+                .waiting()
+                .discard(&mut locked(&self.shared.entry));
         }
         drop(state);
         self.shared.keep.notify_all();
@@ -298,7 +319,7 @@ impl Storage for JournalStorage {
 impl Shared {
     /// A panic elsewhere does not stop others: what it left is checked by `is_current`.
     pub(super) fn lock(&self) -> Locked<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     fn wait<'a>(&self, state: Locked<'a>) -> Locked<'a> {
@@ -323,13 +344,34 @@ impl Shared {
         }
     }
 
+    pub(super) fn waiting(&self) -> Waiting<'_> {
+        Waiting {
+            fs: self.fs.as_ref(),
+            folder: &self.waiting_folder,
+        }
+    }
+
+    /// Removes what handles left behind that are gone.
+    fn sweep(&self) {
+        self.leases().sweep(&self.identity);
+        self.waiting().sweep();
+        Ticket::sweep(self.fs.as_ref(), &self.folder);
+    }
+
+    /// After a release, and outside of the lock: makes the directory fit for another generation.
+    pub(super) fn clean_up(&self, held: Held) {
+        let mut folders = locked(&self.folders);
+        self.leases().clean_up(held, &mut folders, &self.identity);
+    }
+
     pub(super) fn press(&self) -> Press<'_> {
         Press {
-            fs: self.fs.as_ref(),
+            fs: &self.fs,
             path: &self.path,
             folder: &self.folder,
             durability: self.options.durability,
-            syncer: self.syncer.as_ref(),
+            aside: self.aside.as_ref(),
+            ticket_name: self.identity.draw(),
         }
     }
 
@@ -376,7 +418,7 @@ impl Shared {
             });
             if let Err(error) = refreshed {
                 state.is_current = false;
-                self.release(&mut state);
+                self.give_back(&mut state);
                 return Err(error);
             }
             return Ok(state);
@@ -459,7 +501,10 @@ impl Shared {
             self.press()
                 .publish(&own, &header, &before, &mut data, &pending.draft)
         });
-        let is_awaited = published.is_ok() && !self.waiting.entered(self.fs.as_ref()).is_empty();
+        let entered = match &published {
+            Ok(_) => self.waiting().entered(),
+            Err(_) => Vec::new(),
+        };
         state = self.lock();
         let published = match published {
             Ok(published) => published,
@@ -484,20 +529,21 @@ impl Shared {
         state.is_current &= noted.is_ok();
         // Others can go on while this head is being made durable: theirs come after it.
         let released = if state.pending.is_some() {
-            state.is_closing |= is_awaited;
+            state.is_closing |= !entered.is_empty();
             None
-        } else if is_awaited || !self.options.threads || state.is_closing {
-            self.release(&mut state)
+        } else if !entered.is_empty() || !self.options.threads || state.is_closing {
+            self.release(&mut state, &entered)
         } else {
             None
         };
         drop(state);
-        let settled = self.press().settle();
-        if let (Some(syncer), Some(replaced)) = (&self.syncer, published.replaced) {
-            syncer.close(replaced);
+        if let (Some(aside), Some(replaced)) = (&self.aside, published.replaced) {
+            aside.order_ticket(self.identity.draw());
+            aside.close(replaced);
         }
-        if let Some(held) = &released {
-            self.leases().clean_up(held);
+        let settled = self.press().settle();
+        if let Some(held) = released {
+            self.clean_up(held);
         }
         state = self.lock();
         state.is_flushing = false;
@@ -546,29 +592,42 @@ impl Shared {
             later.ending.0.set(Err(same)).ok();
         }
         ending.0.set(Err(why)).ok();
-        self.release(state);
+        self.give_back(state);
         self.changed.notify_all();
     }
 
     /// A lease that was acquired for nothing is kept, or given back at once.
     fn rest(&self, state: &mut State) {
         if !self.options.threads || state.is_closing {
-            self.release(state);
+            self.give_back(state);
         } else if state.is_keeper_asleep {
             self.keep.notify_all();
         }
     }
 
-    /// Gives the lease back and wakes the first that waits for it.
-    pub(super) fn release(&self, state: &mut State) -> Option<Held> {
+    /// As [`release`](Self::release), and [cleans up](Self::clean_up).
+    pub(super) fn give_back(&self, state: &mut State) {
+        if let Some(held) = self.release(state, &[]) {
+            self.clean_up(held);
+        }
+    }
+
+    /// Gives the lease back and wakes the first that waits for it; `entered` are those who did a while ago.
+    pub(super) fn release(&self, state: &mut State, entered: &[PathBuf]) -> Option<Held> {
         let held = state.lease.take()?;
         self.leases().release(&held);
         state.is_closing = false;
-        let is_handed_over = self.waiting.wake_first(self.fs.as_ref());
+        let waiting = self.waiting();
+        let is_handed_over = waiting.wake_first(entered) || waiting.wake_first(&waiting.entered());
         state.handed_over = is_handed_over.then(|| (held.generation, self.clock.mono_ns()));
         self.changed.notify_all();
         Some(held)
     }
+}
+
+/// A panic elsewhere does not stop others.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(super) fn nanos(duration: Duration) -> u64 {
