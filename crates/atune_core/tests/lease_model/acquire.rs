@@ -1,7 +1,7 @@
 //! Acquiring: list, fence, remove the tickets, make the next generation, list again, read the head.
 
 use super::protocol::{Turn, largest, remove_shared_ticket};
-use super::rules::{HeadRead, MovesOut, Unlink};
+use super::rules::{HeadRead, Unlink};
 use super::state::{
     At, NOWHERE, Slot, State, Ticket, above, bits, fenced, held, listing, nonce, seen,
 };
@@ -57,10 +57,6 @@ impl Turn<'_> {
                 next,
                 None,
             );
-        } else if !self.rules.fences {
-            let next = self.start_over(*self.state);
-            let text = "lists: gen-{g} is the largest; waits";
-            self.step_about(text, generation, NOWHERE, next, None);
         } else {
             let mut next = self.then(At::Fence);
             next.contenders[self.who].generation = generation;
@@ -260,9 +256,6 @@ impl Turn<'_> {
         if any & above != 0 {
             let mut next = self.then(self.undo_first());
             next.contenders[self.who].left = 0;
-            if self.rules.moves_out == MovesOut::UnlessTheHeadChanged {
-                next.contenders[self.who].target = held(me.generation);
-            }
             self.step("lists again: gen-{g} is not the largest", next);
         }
         if all & above == 0 {
@@ -277,7 +270,8 @@ impl Turn<'_> {
     pub(crate) fn read_head(&mut self) {
         let compares = self.rules.head_read == HeadRead::BeforeListingAndAfter;
         if compares && !self.me().is_fresh {
-            let next = self.then(self.undo_first());
+            let mut next = self.then(self.undo_first());
+            next.contenders[self.who].knows_another_head = true;
             return self.step("reads the head: it has changed", next);
         }
         let mut next = self.then(At::Owner);

@@ -1,4 +1,4 @@
-//! Owning: create a ticket, rename it onto the head, release.
+//! Owning: move a ticket into the own folder, rename it onto the head, release.
 
 use super::protocol::{Fault, Turn, remove_shared_ticket};
 use super::state::{At, NOWHERE, Nonce, State, Ticket, bits, held, split};
@@ -40,6 +40,10 @@ impl Turn<'_> {
         }
     }
 
+    /// The ticket is written elsewhere and then renamed to `gen-G/by-<nonce>/ticket`, so it is there whole or
+    /// not at all. It may have been written earlier, from what the owner knew of the head then: that is what
+    /// it knows now, since an owner learns of a head only when it has acquired and when it has published, and
+    /// `is_fresh` is lost as soon as anybody publishes.
     pub(crate) fn create_ticket(&mut self) {
         let me = self.me();
         let mut next = self.then(At::ResolveTicket);
@@ -51,7 +55,7 @@ impl Turn<'_> {
         };
         if place == NOWHERE {
             let next = self.start_over(*self.state);
-            return self.step("cannot create a ticket; lease lost", next);
+            return self.step("cannot move the ticket there; lease lost", next);
         }
         let own = next.contenders[self.who].own();
         own.at = place;
@@ -60,7 +64,7 @@ impl Turn<'_> {
         } else {
             Ticket::Stale
         };
-        self.step("creates the ticket there", next);
+        self.step("moves the ticket there", next);
     }
 
     pub(crate) fn rename_ticket(&mut self) {

@@ -3,7 +3,7 @@
 //! Each test prints its counterexample, one of the shortest that there are.
 
 use super::protocol::Fault;
-use super::rules::{Cleanup, HeadRead, Rules, TakesBack, Unlink};
+use super::rules::{Cleanup, HeadRead, MovesOut, Rules, TakesBack, Unlink};
 use super::search::{Counterexample, Search, loses};
 
 /// The protocol of the product, where listings are quick, to keep the counterexamples short.
@@ -135,6 +135,18 @@ fn the_search_finds_the_hole_of_directories_that_are_taken_back_before_anything_
         takes_back: TakesBack::AllButTheNewest,
         acquisitions: 3,
         ..two(Rules::PRODUCT)
+    };
+    assert_loses(&rules, Fault::Overwritten);
+}
+
+#[test]
+fn the_search_finds_the_hole_of_moving_out_although_the_head_has_changed() {
+    let rules = Rules {
+        moves_out: MovesOut::Always,
+        vanishing: 1,
+        operations: 2,
+        acquisitions: 3,
+        ..two(QUICK)
     };
     assert_loses(&rules, Fault::Overwritten);
 }

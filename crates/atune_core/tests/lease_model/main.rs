@@ -14,6 +14,8 @@
 #[cfg(test)]
 mod acquire;
 #[cfg(test)]
+mod alike;
+#[cfg(test)]
 mod cleanup;
 #[cfg(test)]
 mod commit;

@@ -1,5 +1,6 @@
 //! What a contender may do next: one access to the disk for each step, and each path in two steps, first
-//! the parent directory, then the name in it.
+//! the parent directory, then the name in it. Where several accesses are one step, a comment says why that
+//! makes no difference.
 //!
 //! There is no step for a crash, because none is needed: a contender that is never scheduled again has
 //! crashed, and the search goes through every way of scheduling.
@@ -39,6 +40,7 @@ pub(crate) fn steps(rules: &Rules, state: &State, out: &mut Vec<Step>) {
     out.clear();
     for who in 0..rules.contenders {
         steps_of(rules, state, who, out);
+        vanish(state, who, out);
     }
 }
 
@@ -73,6 +75,26 @@ pub(crate) fn steps_of(rules: &Rules, state: &State, who: usize, out: &mut Vec<S
         | At::CleanRemove => turn.clean(),
         At::Released => turn.go_on(),
         At::OutOfBounds => {}
+    }
+}
+
+/// A folder of a contender vanishes: somebody took the contender for dead and tidied up, say.
+fn vanish(state: &State, who: usize, out: &mut Vec<Step>) {
+    let folders = state.contenders[who].folders.iter().enumerate();
+    for (which, _) in folders.filter(|(_, folder)| folder.at != NOWHERE && state.vanishing > 0) {
+        let nonce = nonce(who, which);
+        let mut next = *state;
+        next.vanishing -= 1;
+        let folder = next.folder_mut(nonce);
+        (folder.at, folder.ticket) = (NOWHERE, Ticket::None);
+        out.push(Step {
+            who,
+            text: "loses {by}, with what is in it",
+            generation: 0,
+            nonce,
+            next,
+            fault: None,
+        });
     }
 }
 
@@ -158,6 +180,7 @@ impl Turn<'_> {
         me.target = NOWHERE;
         me.left = 0;
         me.is_fresh = false;
+        me.knows_another_head = false;
         me.has_committed = false;
         me.cleans_as_owner = false;
         if !self.rules.shares_ticket_directory {

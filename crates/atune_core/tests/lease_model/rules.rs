@@ -29,10 +29,10 @@ pub(crate) enum Cleanup {
     BelowAnOwnCommit,
 }
 
-/// Who comes too late renames its generation back to its spare, or else to `fenced-G`.
+/// When a contender that is too late renames its generation back to its spare, and not to `fenced-G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MovesOut {
-    /// Only if the second listing tells that it is too late.
+    /// If its second listing told, but not if the head had changed.
     UnlessTheHeadChanged,
     Always,
 }
@@ -45,8 +45,6 @@ pub(crate) enum TakesBack {
     BelowAnOwnCommit,
     /// Its own but for the newest.
     AllButTheNewest,
-    /// Anybody's, under the first condition.
-    Anybodys,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +54,14 @@ pub(crate) struct Rules {
     pub(crate) operations: u8,
     /// Acquisitions that each contender may begin.
     pub(crate) acquisitions: u8,
-    /// Acquisitions that all of them together may begin.
+    /// Acquisitions that all of them together may begin. Few of them let one contender go far while the
+    /// others hold on to what they have found.
     pub(crate) acquisitions_in_all: u8,
     pub(crate) generations: u8,
     /// Renames of a ticket that take place and are answered with an error all the same.
     pub(crate) lies: u8,
-    /// Takes owners for dead, at any time. Without it there are fewer states, for holes that do not need it.
-    pub(crate) fences: bool,
+    /// Folders `by-<nonce>` that vanish, at any time, whoever may have removed them.
+    pub(crate) vanishing: u8,
     pub(crate) unlink: Unlink,
     pub(crate) head_read: HeadRead,
     pub(crate) cleanup: Cleanup,
@@ -70,10 +69,6 @@ pub(crate) struct Rules {
     pub(crate) moves_in: bool,
     pub(crate) moves_out: MovesOut,
     pub(crate) takes_back: TakesBack,
-    /// So that a folder in a directory that is moved out gets such a name, too.
-    pub(crate) renames_folders_moving_out: bool,
-    /// A folder in a directory that is taken back gets a name that was never used before.
-    pub(crate) renames_folders: bool,
     /// The ticket stands in the generation's directory, not in a folder of its owner.
     pub(crate) shares_ticket_directory: bool,
     pub(crate) lists_again: bool,
@@ -94,15 +89,13 @@ impl Rules {
         acquisitions_in_all: u8::MAX,
         generations: 3,
         lies: 0,
-        fences: true,
+        vanishing: 0,
         unlink: Unlink::BeforeMakingTheNext,
         head_read: HeadRead::BeforeListingAndAfter,
         cleanup: Cleanup::BelowAnOwnCommit,
         moves_in: true,
-        moves_out: MovesOut::Always,
+        moves_out: MovesOut::UnlessTheHeadChanged,
         takes_back: TakesBack::BelowAnOwnCommit,
-        renames_folders_moving_out: true,
-        renames_folders: true,
         shares_ticket_directory: false,
         lists_again: true,
         looks_before_retrying: true,

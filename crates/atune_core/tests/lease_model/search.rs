@@ -2,13 +2,16 @@
 //! that takes the fewest steps.
 
 use std::fmt::Write as _;
+use std::hint::black_box;
 
-use super::protocol::{Fault, Step, has_two_owners, settle, steps, steps_of};
+use super::protocol::{Fault, Step, has_two_owners, largest, settle, steps, steps_of};
 use super::rules::Rules;
 use super::state::{At, CONTENDERS_MAX, Packed, State, split};
 
 const ROOT: u32 = u32::MAX;
 const FREE: (u32, u32) = (0, u32::MAX);
+/// States whose steps are gone through together.
+const BLOCK: usize = 64;
 
 pub(crate) struct Search {
     rules: Rules,
@@ -41,22 +44,27 @@ impl Search {
         };
         search.insert(initial(rules).in_order(rules.contenders).0.pack(), ROOT);
         let mut next = Vec::new();
+        let mut reached = Vec::new();
         let mut at = 0;
-        while let Some(packed) = search.states.get(at) {
-            steps(rules, &State::unpack(packed), &mut next);
-            for step in &mut next {
-                let from = u32::try_from(at).expect("the bounds keep the search small");
-                let fault = is_fault(step.fault, &step.next);
-                settle(rules, &mut step.next);
-                let reached = step.next.in_order(rules.contenders).0.pack();
-                if let Some(fault) = fault {
-                    let trace = search.trace(from, Some(reached));
-                    return Err(Counterexample { fault, trace });
+        while at < search.states.len() {
+            let end = search.states.len().min(at + BLOCK);
+            for number in at..end {
+                let from = u32::try_from(number).expect("the bounds keep the search small");
+                steps(rules, &State::unpack(&search.states[number]), &mut next);
+                search.steps += next.len() as u64;
+                for step in &mut next {
+                    let fault = is_fault(step.fault, &step.next);
+                    settle(rules, &mut step.next);
+                    let packed = step.next.in_order(rules.contenders).0.pack();
+                    if let Some(fault) = fault {
+                        let trace = search.trace(from, Some(packed));
+                        return Err(Counterexample { fault, trace });
+                    }
+                    reached.push((packed, from));
                 }
-                search.insert(reached, from);
             }
-            search.steps += next.len() as u64;
-            at += 1;
+            search.insert_all(&mut reached);
+            at = end;
         }
         Ok(search)
     }
@@ -119,13 +127,28 @@ impl Search {
         can_finish[self.find(&next.pack())] & mask != 0
     }
 
-    /// An attempt under way may be in vain, and then takes one more acquisition and generation.
+    /// An attempt under way may be in vain, and then takes one more acquisition, and one more generation if
+    /// the head has changed since it began.
     fn must_finish(&self, state: &State, who: usize) -> bool {
         let contender = state.contenders[who];
-        let largest = u8::try_from((u32::BITS - state.generations().leading_zeros()).div_ceil(2));
+        let largest = largest(state.present).map_or(0, |slot| slot / 2 + 1);
+        let is_in_vain = contender.at != At::ReadHeadFirst && !contender.is_fresh;
         contender.at != At::OutOfBounds
             && contender.acquisitions + 1 < self.rules.acquisitions
-            && largest.is_ok_and(|largest| largest < self.rules.generations)
+            && largest + u8::from(is_in_vain) < self.rules.generations
+    }
+
+    fn insert_all(&mut self, reached: &mut Vec<(Packed, u32)>) {
+        // The table is larger than any cache: asked for all places at once, the memory answers faster.
+        let mask = self.table.len() - 1;
+        let places = reached
+            .iter()
+            .map(|(packed, _)| hash(packed) as usize & mask);
+        let free = places.filter(|&place| self.table[place] == FREE).count();
+        self.states.reserve(black_box(free));
+        for (packed, parent) in reached.drain(..) {
+            self.insert(packed, parent);
+        }
     }
 
     fn insert(&mut self, packed: Packed, parent: u32) {
@@ -202,6 +225,7 @@ impl Search {
 fn initial(rules: &Rules) -> State {
     let mut state = State {
         lies: rules.lies,
+        vanishing: rules.vanishing,
         ..State::default()
     };
     for contender in &mut state.contenders {

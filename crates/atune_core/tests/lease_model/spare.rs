@@ -50,20 +50,17 @@ impl Turn<'_> {
         self.step_about(text, generation, nonce, next, None);
     }
 
-    /// Renames `gen-G` back to the spare directory, or to `fenced-G`. Both are right, so both are taken.
+    /// Renames `gen-G` back to the spare directory, or to `fenced-G`. Where both are right both are taken.
     pub(crate) fn move_out(&mut self) {
         let generation = self.me().generation;
         let mut moved = *self.state;
-        let may = match self.rules.moves_out {
-            MovesOut::UnlessTheHeadChanged => self.me().target != NOWHERE,
-            MovesOut::Always => true,
-        };
+        let may = !self.me().knows_another_head || self.rules.moves_out == MovesOut::Always;
         if may && moved.rename(held(generation), spare(self.who)) {
             let me = &mut moved.contenders[self.who];
             me.moved &= !bit(generation);
             me.which = NO_FOLDER;
             let is_last = me.acquisitions == self.rules.acquisitions;
-            if self.rules.renames_folders_moving_out && !is_last {
+            if !is_last {
                 self.furnish(&mut moved);
             }
             let next = self.start_over(moved);
@@ -93,7 +90,7 @@ impl Turn<'_> {
         let may = match self.rules.takes_back {
             TakesBack::Never => false,
             TakesBack::AllButTheNewest => true,
-            TakesBack::BelowAnOwnCommit | TakesBack::Anybodys => me.has_committed,
+            TakesBack::BelowAnOwnCommit => me.has_committed,
         };
         // Who will not acquire again needs no spare.
         may && me.acquisitions < self.rules.acquisitions
@@ -113,8 +110,7 @@ impl Turn<'_> {
         for slot in bits(self.state.generations()) {
             let generation = slot / 2 + 1;
             let is_own = me.moved & bit(generation) != 0;
-            let may = is_own || self.rules.takes_back == TakesBack::Anybodys;
-            if may
+            if is_own
                 && slot == fenced(generation)
                 && Some(slot) != newest
                 && generation < me.generation
@@ -125,9 +121,7 @@ impl Turn<'_> {
                 if let Some(own) = self.own_in(&next, spare(self.who)) {
                     next.folder_mut(own).ticket = Ticket::None;
                 }
-                if self.rules.renames_folders {
-                    self.furnish(&mut next);
-                }
+                self.furnish(&mut next);
                 let text = "takes fenced-{g} back as its spare";
                 self.step_about(text, generation, NOWHERE, next, None);
             }

@@ -15,7 +15,7 @@ pub(crate) const ACQUISITIONS_MAX: usize = 3;
 /// The slots that are generations, one bit for each. Listings look for nothing else.
 pub(crate) const GENERATIONS: u32 = (1 << SPARES) - 1;
 /// The slot of the first contender's spare directory; those of the others follow.
-const SPARES: Slot = 10;
+pub(crate) const SPARES: Slot = 10;
 /// None of a contender's folders.
 pub(crate) const NO_FOLDER: u8 = 3;
 /// A directory that is not there (yet, or any more).
@@ -110,7 +110,7 @@ impl At {
     ];
 
     /// True while `dir` is a generation's directory that was resolved.
-    fn holds_generation(self) -> bool {
+    pub(crate) fn holds_generation(self) -> bool {
         matches!(
             self,
             Self::ClearRead
@@ -128,7 +128,7 @@ impl At {
     }
 
     /// True while `dir` is a folder `by-<nonce>`.
-    fn holds_own_folder(self) -> bool {
+    pub(crate) fn holds_own_folder(self) -> bool {
         matches!(
             self,
             Self::ClearUnlink | Self::CleanUnlink | Self::CleanResolveAgain | Self::CleanRemoveOwn
@@ -158,7 +158,7 @@ pub(crate) struct OwnFolder {
     pub(crate) ticket: Ticket,
 }
 
-const NO_FOLDER_AT_ALL: OwnFolder = OwnFolder {
+pub(crate) const ABSENT: OwnFolder = OwnFolder {
     at: NOWHERE,
     ticket: Ticket::None,
 };
@@ -188,6 +188,8 @@ pub(crate) struct Contender {
     pub(crate) published: u8,
     /// What it knows of the head is the current head.
     pub(crate) is_fresh: bool,
+    /// Is too late because the head has changed.
+    pub(crate) knows_another_head: bool,
     /// Goes on as owner after cleaning up.
     pub(crate) cleans_as_owner: bool,
     /// Has published in the generation that it holds.
@@ -203,12 +205,13 @@ impl Default for Contender {
             target: NOWHERE,
             left: 0,
             acquisitions: 0,
-            folders: [NO_FOLDER_AT_ALL; ACQUISITIONS_MAX],
+            folders: [ABSENT; ACQUISITIONS_MAX],
             which: NO_FOLDER,
             moved: 0,
             acknowledged: 0,
             published: 0,
             is_fresh: false,
+            knows_another_head: false,
             cleans_as_owner: false,
             has_committed: false,
         }
@@ -225,20 +228,6 @@ impl Contender {
     /// The folder of the acquisition under way.
     pub(crate) fn own(&mut self) -> &mut OwnFolder {
         &mut self.folders[usize::from(self.which)]
-    }
-
-    fn simplify(&mut self) {
-        match self.at {
-            // It looks for what is above its own generation, and only for whether there is anything.
-            At::ListAgainEnd => {
-                let (all, any) = seen(self.left);
-                let above = above(self.generation);
-                self.left = listing(all & above, if any & above == 0 { 0 } else { above });
-            }
-            // It publishes nothing any more.
-            At::OutOfBounds => (self.acknowledged, self.published) = (0, 0),
-            _ => {}
-        }
     }
 
     /// Begins to hold a generation, with this folder in it.
@@ -272,14 +261,13 @@ pub(crate) struct State {
     pub(crate) present: u32,
     /// How many more successful renames may be answered with an error.
     pub(crate) lies: u8,
+    /// How many more folders may vanish.
+    pub(crate) vanishing: u8,
     pub(crate) contenders: [Contender; CONTENDERS_MAX],
 }
 
 /// A state in the form in which it is kept.
 pub(crate) type Packed = [u64; CONTENDERS_MAX + 1];
-
-/// The order in which a symmetric state lists the contenders: `order[new] = old`.
-pub(crate) type Order = [usize; CONTENDERS_MAX];
 
 impl State {
     pub(crate) fn has(&self, slot: Slot) -> bool {
@@ -362,7 +350,7 @@ impl State {
     /// directory finds nothing under the old name.
     pub(crate) fn rename_folder(&mut self, from: Nonce, to: Nonce) {
         *self.folder_mut(to) = self.folder(from);
-        *self.folder_mut(from) = NO_FOLDER_AT_ALL;
+        *self.folder_mut(from) = ABSENT;
         for contender in &mut self.contenders {
             if contender.at.holds_ticket_directory() && contender.dir == from {
                 contender.dir = to;
@@ -387,30 +375,6 @@ impl State {
         }
     }
 
-    /// True while all that a contender can do next is to find that a folder or directory is gone for good.
-    /// Names of folders that are gone are taken off its list.
-    pub(crate) fn acts_in_vain(&mut self, who: usize) -> bool {
-        let me = self.contenders[who];
-        let is_gone = |nonce: Nonce| self.folder(nonce).at == NOWHERE;
-        match me.at {
-            At::MakeOwn | At::ClearRead | At::CleanRead => me.dir == NOWHERE,
-            At::ClearUnlink | At::CleanUnlink | At::CleanResolveAgain | At::CleanRemoveOwn => {
-                is_gone(me.dir)
-            }
-            At::CreateTicket | At::ResolveTicket | At::RenameTicket => {
-                is_gone(nonce(who, usize::from(me.which)))
-            }
-            At::ClearResolve | At::CleanResolve => {
-                let there = bits(me.left).filter(|&nonce| !is_gone(nonce));
-                let there = there.fold(0, |mask, nonce| mask | 1 << nonce);
-                let one = 1 << me.left.trailing_zeros();
-                self.contenders[who].left = if there == 0 { one } else { there };
-                there == 0
-            }
-            _ => false,
-        }
-    }
-
     /// A number for the name of a new folder.
     pub(crate) fn new_name(&self, who: usize) -> Nonce {
         let known = self.known();
@@ -419,132 +383,14 @@ impl State {
         names.find(is_free).expect("one for each acquisition")
     }
 
-    /// The names of folders that somebody goes by, or has found the folder of; one bit for each.
-    fn known(&self) -> u32 {
-        let of = |(who, contender): (usize, &Contender)| {
-            let mut known = 0;
-            if contender.which != NO_FOLDER {
-                known |= 1 << nonce(who, usize::from(contender.which));
-            }
-            if contender.at.holds_own_folder() {
-                known |= 1 << contender.dir;
-            }
-            if !contender.at.is_listing() {
-                known |= contender.left;
-            }
-            known
-        };
-        let contenders = self.contenders.iter().enumerate();
-        contenders.map(of).fold(0, |mask, known| mask | known)
-    }
-
-    /// The same state without what makes no difference: a spare of which nobody knows anything is as good as
-    /// one that is still to be made, and the numbers of names are arbitrary.
-    fn simplified(&self) -> Self {
-        let mut simple = *self;
-        let known = self.known();
-        for who in 0..self.contenders.len() {
-            let slot = spare(who);
-            let folders = self.folders_in(slot);
-            let is_private = self.has(slot)
-                && folders.is_power_of_two()
-                && folders & known == 0
-                && split_mask(folders) == who
-                && (self.contenders.iter()).all(|c| !c.at.holds_generation() || c.dir != slot);
-            if is_private {
-                simple.present &= !(1 << slot);
-                for folder in &mut simple.contenders[who].folders {
-                    if folder.at == slot {
-                        *folder = NO_FOLDER_AT_ALL;
-                    }
-                }
-            }
-        }
-        for who in 0..CONTENDERS_MAX {
-            simple.sort_names(who, known);
-            simple.contenders[who].simplify();
-        }
-        simple
-    }
-
-    fn sort_names(&mut self, who: usize, known: u32) {
-        let folders = self.contenders[who].folders;
-        let keys: [_; ACQUISITIONS_MAX] = std::array::from_fn(|which| {
-            let folder = folders[which];
-            let is_known = known & (1 << nonce(who, which)) != 0;
-            let at = with_spare(folder.at, |whose| spare(usize::from(whose != who)));
-            (folder.at == NOWHERE && !is_known, at, folder.ticket as u8)
-        });
-        if keys.is_sorted() {
-            return;
-        }
-        let mut order: [usize; ACQUISITIONS_MAX] = std::array::from_fn(|i| i);
-        order.sort_by_key(|&which| keys[which]);
-        let mut new_of = [0; ACQUISITIONS_MAX];
-        for (new, &old) in order.iter().enumerate() {
-            new_of[old] = new;
-            self.contenders[who].folders[new] = folders[old];
-        }
-        let which = &mut self.contenders[who].which;
-        if *which != NO_FOLDER {
-            *which = u8::try_from(new_of[usize::from(*which)]).unwrap_or(NO_FOLDER);
-        }
-        let renamed = |name| {
-            let (whose, which) = split(name);
-            nonce(whose, if whose == who { new_of[which] } else { which })
-        };
-        for contender in &mut self.contenders {
-            if contender.at.holds_own_folder() {
-                contender.dir = renamed(contender.dir);
-            }
-            if !contender.at.is_listing() {
-                contender.left = bits(contender.left).fold(0, |mask, n| mask | 1 << renamed(n));
-            }
-        }
-    }
-
-    /// The same state with the contenders in an order that does not depend on their names, as far as what
-    /// each of them did tells them apart. Contenders are alike, so the search needs one of the orders only.
-    pub(crate) fn in_order(&self, contenders: usize) -> (Self, Order) {
-        let simple = self.simplified();
-        let keys: [_; CONTENDERS_MAX] = std::array::from_fn(|who| {
-            let contender = &simple.contenders[who];
-            let key = contender.sort_key(who);
-            (key, contender.pack_names(), simple.has(spare(who)))
-        });
-        let mut order: Order = std::array::from_fn(|i| i);
-        order[..contenders].sort_by_key(|&i| keys[i]);
-        let mut sorted = simple;
-        if order.is_sorted() {
-            return (sorted, order);
-        }
-        let mut new_of = Order::default();
-        for (new, &old) in order.iter().enumerate() {
-            new_of[old] = new;
-            sorted.contenders[new] = simple.contenders[old];
-        }
-        sorted.present = bits(simple.present)
-            .map(|slot| with_spare(slot, |who| spare(new_of[who])))
-            .fold(0, |mask, slot| mask | 1 << slot);
-        for contender in &mut sorted.contenders {
-            if contender.at.holds_own_folder() && contender.dir != NOWHERE {
-                let (who, which) = split(contender.dir);
-                contender.dir = nonce(new_of[who], which);
-            }
-            contender.rename_spares(|who| spare(new_of[who]));
-            if !contender.at.is_listing() {
-                contender.left = renamed(contender.left, new_of);
-            }
-        }
-        (sorted, order)
-    }
-
     pub(crate) fn pack(&self) -> Packed {
         let mut packed = Packed::default();
         for (word, contender) in packed.iter_mut().zip(&self.contenders) {
             *word = contender.pack();
         }
-        let mut word = u64::from(self.present) << 8 | u64::from(self.lies);
+        let mut word = u64::from(self.present);
+        word = word << 4 | u64::from(self.vanishing);
+        word = word << 4 | u64::from(self.lies);
         for contender in self.contenders.iter().rev() {
             word = word << NAMES_BITS | contender.pack_names();
         }
@@ -558,39 +404,18 @@ impl State {
             contenders: std::array::from_fn(|i| Contender {
                 which: take(rest, 2),
                 moved: take(rest, 5),
+                knows_another_head: take(rest, 1) != 0,
                 ..Contender::unpack(packed[i])
             }),
-            lies: take(rest, 8),
+            lies: take(rest, 4),
+            vanishing: take(rest, 4),
             present: take_wide(rest, 13),
         }
     }
 }
 
 impl Contender {
-    /// Gives directories of spares other numbers.
-    fn rename_spares(&mut self, number: impl Fn(usize) -> Slot) {
-        if self.at.holds_generation() {
-            self.dir = with_spare(self.dir, &number);
-        }
-        for folder in &mut self.folders {
-            folder.at = with_spare(folder.at, &number);
-        }
-    }
-
-    /// All of it but what names other contenders.
-    fn sort_key(&self, who: usize) -> u64 {
-        let mut key = *self;
-        key.rename_spares(|whose| spare(usize::from(whose != who)));
-        if key.at.holds_own_folder() {
-            key.dir = NOWHERE;
-        }
-        if !key.at.is_listing() {
-            key.left = 0;
-        }
-        key.pack()
-    }
-
-    fn pack(&self) -> u64 {
+    pub(crate) fn pack(&self) -> u64 {
         let mut word = 0;
         let mut put = |value: u64, bits: u32| word = word << bits | value;
         put(u64::from(self.has_committed), 1);
@@ -612,8 +437,8 @@ impl Contender {
     }
 
     /// What does not fit into the word of the contender.
-    fn pack_names(&self) -> u64 {
-        u64::from(self.moved) << 2 | u64::from(self.which)
+    pub(crate) fn pack_names(&self) -> u64 {
+        u64::from(self.knows_another_head) << 7 | u64::from(self.moved) << 2 | u64::from(self.which)
     }
 
     fn unpack(mut word: u64) -> Self {
@@ -640,15 +465,7 @@ impl Contender {
 }
 
 /// Bits of [`Contender::pack_names`].
-const NAMES_BITS: u32 = 7;
-
-/// A slot with its number changed if it is that of a spare.
-fn with_spare(slot: Slot, number: impl Fn(usize) -> Slot) -> Slot {
-    match slot.checked_sub(SPARES).map(usize::from) {
-        Some(who) if who < CONTENDERS_MAX => number(who),
-        _ => slot,
-    }
-}
+const NAMES_BITS: u32 = 8;
 
 fn take_wide(word: &mut u64, bits: u32) -> u32 {
     let low = *word & ((1 << bits) - 1);
@@ -669,11 +486,6 @@ pub(crate) fn split(nonce: Nonce) -> (usize, usize) {
     (nonce / ACQUISITIONS_MAX, nonce % ACQUISITIONS_MAX)
 }
 
-/// Whose the first of these folders is.
-fn split_mask(folders: u32) -> usize {
-    split(bits(folders).next().unwrap_or(NOWHERE)).0
-}
-
 /// The slots that are larger than `gen-G`.
 pub(crate) fn above(generation: u8) -> u32 {
     GENERATIONS & !0 << (held(generation) + 1)
@@ -686,13 +498,6 @@ pub(crate) fn listing(all: u32, any: u32) -> u32 {
 
 pub(crate) fn seen(listing: u32) -> (u32, u32) {
     (listing >> 10, listing & 0x3ff)
-}
-
-fn renamed(nonces: u32, new_of: Order) -> u32 {
-    bits(nonces).fold(0, |mask, old| {
-        let (who, which) = split(old);
-        mask | 1 << nonce(new_of[who], which)
-    })
 }
 
 /// The numbers of the bits that are set, ascending.

@@ -162,8 +162,16 @@ impl LeaseFolder<'_> {
         let again = self.survey();
         let is_mine = |found: &Survey| found.largest == generation && found.is_held;
         if !again.as_ref().is_ok_and(is_mine) {
-            // Nobody should have to wait for this generation to expire.
-            folders.spare = self.take_back(spare, &folder, identity);
+            // Nobody should have to wait for this generation to expire. Only who sees something larger may
+            // move out: otherwise the directory of this name can be another's by now.
+            if again
+                .as_ref()
+                .is_ok_and(|found| found.largest >= generation)
+            {
+                folders.spare = self.take_back(spare, &folder, identity);
+            } else {
+                self.fs.rename(&folder, &self.fenced(generation)).ok();
+            }
             return again.map(|_| None);
         }
         Ok(Some(Held {

@@ -232,24 +232,23 @@ impl JournalStorage {
 
 impl Drop for JournalStorage {
     fn drop(&mut self) {
+        if !self.shared.identity.is_this_process() {
+            // A forked child has no such thread, and a lock that one held stays held for ever.
+            std::mem::forget(self.keeper.take());
+            return;
+        }
         let mut state = self.shared.lock();
         state.is_closed = true;
-        if self.shared.identity.is_this_process() {
-            self.shared.release(&mut state, &[]);
-            self.shared
-                .leases()
-                .discard(&mut locked(&self.shared.folders));
-            self.shared
-                .waiting()
-                .discard(&mut locked(&self.shared.entry));
-        }
+        self.shared.release(&mut state, &[]);
+        self.shared
+            .leases()
+            .discard(&mut locked(&self.shared.folders));
+        self.shared
+            .waiting()
+            .discard(&mut locked(&self.shared.entry));
         drop(state);
         self.shared.keep.notify_all();
-        if let Some(keeper) = self
-            .keeper
-            .take()
-            .filter(|_| self.shared.identity.is_this_process())
-        {
+        if let Some(keeper) = self.keeper.take() {
             keeper.join().ok();
         }
     }
