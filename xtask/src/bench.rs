@@ -26,9 +26,10 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 2] = [
+const PROGRAMS: [(&str, &str, &str); 3] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
+    ("traza-segment", "traza", "traza-segment"),
 ];
 
 impl Bench {

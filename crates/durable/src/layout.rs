@@ -45,6 +45,12 @@ impl Field {
         self.array::<1>(bytes).map(|[byte]| byte)
     }
 
+    /// The field as a little-endian u16.
+    #[inline]
+    pub fn u16(&self, bytes: &[u8]) -> Result<u16, Short> {
+        self.array(bytes).map(u16::from_le_bytes)
+    }
+
     /// The field as a little-endian u32.
     #[inline]
     pub fn u32(&self, bytes: &[u8]) -> Result<u32, Short> {

@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, Parser};
 use durable::layout::markdown;
 use omniloop_core::journal::FrameKind;
 use omniloop_core::journal::layout as omni;
+use traza::segment::layout as segment;
 
 use xtask::generate_all::{Block, GenerateAll};
 use xtask::reference::reference;
@@ -49,6 +50,41 @@ const BLOCKS: &[Block] = &[
     }),
     block("docs/formats/omni.md", "trailer", || {
         markdown(omni::trailer::FIELDS)
+    }),
+    block("docs/formats/traza-segment.md", "segment-header", || {
+        markdown(segment::header::FIELDS)
+    }),
+    block("docs/formats/traza-segment.md", "segment-wrapper", || {
+        markdown(segment::wrapper::FIELDS)
+    }),
+    block(
+        "docs/formats/traza-segment.md",
+        "segment-directory-entry",
+        || markdown(segment::directory_entry::FIELDS),
+    ),
+    block(
+        "docs/formats/traza-segment.md",
+        "segment-record-header",
+        || markdown(segment::record_header::FIELDS),
+    ),
+    block(
+        "docs/formats/traza-segment.md",
+        "segment-attribute-pair",
+        || markdown(segment::attribute_pair::FIELDS),
+    ),
+    block(
+        "docs/formats/traza-segment.md",
+        "segment-content-prologue",
+        || markdown(segment::content_prologue::FIELDS),
+    ),
+    block("docs/formats/traza-segment.md", "blob-header", || {
+        markdown(traza::payload::blob_header::FIELDS)
+    }),
+    block("docs/formats/traza-segment.md", "segment-header-v7", || {
+        markdown(traza::migration::v7::header_v7::FIELDS)
+    }),
+    block("docs/formats/traza-segment.md", "segment-header-v6", || {
+        markdown(traza::migration::v6::header_v6::FIELDS)
     }),
 ];
 

@@ -1,0 +1,130 @@
+//! `cargo dev bench traza-segment`: what segments cost to write, to open and to ask. The method is in
+//! `docs/benchmarks/traza-segment.md`.
+
+mod corpus;
+mod lookup;
+mod machine;
+mod measure;
+mod open;
+mod report;
+mod spans;
+mod write;
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use durable::{Fs as _, RealFs};
+
+use crate::corpus::{Corpus, Size};
+use crate::report::Report;
+use crate::spans::Profile;
+
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+/// Measures segments.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Few spans and one round: shows that everything works.
+    #[arg(long)]
+    quick: bool,
+    /// Asks a corpus of a million generic spans in segments of 10 000, instead of the two usual ones.
+    #[arg(long)]
+    million: bool,
+    /// Rounds, of which medians are taken [default: 3, with --quick 1].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    /// Only this profile.
+    #[arg(long, value_enum)]
+    profile: Option<Profile>,
+    /// Folder for scratch files, which are removed [default: the build's own temporary folder].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Writes the JSON document there instead of to standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Given by cargo to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Options {
+    fn rounds(&self) -> u64 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// The corpora to measure.
+    fn sizes(&self) -> Vec<Size> {
+        let (generic, llm, per_segment) = match (self.million, self.quick) {
+            (true, false) => (1_000_000, 0, 10_000),
+            (true, true) => (100_000, 0, 10_000),
+            (false, false) => (200_000, 50_000, 10_000),
+            (false, true) => (6_000, 1_500, 1_500),
+        };
+        [(Profile::Generic, generic), (Profile::Llm, llm)]
+            .into_iter()
+            .filter(|(profile, spans)| {
+                *spans > 0 && self.profile.is_none_or(|only| only == *profile)
+            })
+            .map(|(profile, spans)| Size {
+                profile,
+                spans,
+                per_segment,
+            })
+            .collect()
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(io::stderr(), "traza-segment bench: {error}").ok();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<()> {
+    let dir = options.dir.as_deref();
+    let dir = dir.unwrap_or(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    RealFs.create_dir_all(dir)?;
+    let scratch = tempfile::tempdir_in(dir)?;
+    let mut report = Report::new(machine::facts()?, options.rounds());
+    for size in options.sizes() {
+        let corpus = Corpus::new(size, scratch.path())?;
+        measure_corpus(options, &corpus, &mut report)?;
+        corpus.remove()?;
+    }
+    let document = serde_json::to_string_pretty(&report.json())? + "\n";
+    match &options.json {
+        Some(path) => durable::publish(&RealFs, path, document.as_bytes())?,
+        None => io::stdout().write_all(document.as_bytes())?,
+    }
+    io::stderr().write_all(report.markdown().as_bytes())?;
+    Ok(())
+}
+
+fn measure_corpus(options: &Options, corpus: &Corpus, report: &mut Report) -> Result<()> {
+    let name = corpus.size.name();
+    say(&format!("{name}: writing"))?;
+    // A million spans are there to be asked; how quickly they are written is measured on the usual corpora.
+    let rounds = if options.million { 1 } else { options.rounds() };
+    let written = write::measure(corpus, rounds)?;
+    report.add_rates(corpus, &written.rates);
+    report.add_sizes(corpus, &written.sizes);
+    say(&format!("{name}: opening"))?;
+    let opened = open::measure(corpus, options.rounds())?;
+    report.add_latencies(corpus, &opened.latencies);
+    report.add_residency(corpus, &opened);
+    say(&format!("{name}: asking"))?;
+    let asked = lookup::measure(corpus, &written.subjects, options.quick)?;
+    report.add_latencies(corpus, &asked);
+    Ok(())
+}
+
+/// Where the run has come to, for whoever waits.
+fn say(what: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "# {what}")
+}

@@ -1,0 +1,12 @@
+//! Traza: an indexed store of OpenTelemetry spans of LLM and agent systems.
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod digest;
+pub mod fuzzing;
+pub mod json;
+pub mod migration;
+pub mod payload;
+pub mod record;
+pub mod segment;
+pub mod span;

@@ -1,0 +1,6 @@
+//! Converts any bytes as a segment, from a corpus of version 6: see `traza::fuzzing::legacy`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    traza::fuzzing::legacy(bytes);
+});
