@@ -7,6 +7,7 @@ use atune_core::storage::journal::JournalError;
 use omniloop_core::attest::AttestError;
 use omniloop_core::export::ExportError;
 use omniloop_core::journal;
+use traza::segment::SegmentError;
 
 use crate::styles::{BAD, HINT};
 use crate::text::clean;
@@ -153,6 +154,24 @@ impl From<ExportError> for Failure {
         match error {
             ExportError::TooManyColumns { .. } => {
                 failure.with_hint("`--to jsonl` has no such limit")
+            }
+            _ => failure,
+        }
+    }
+}
+
+impl From<SegmentError> for Failure {
+    fn from(error: SegmentError) -> Self {
+        let failure = Self::new(chain_text(&error));
+        match &error {
+            SegmentError::Corrupt { .. } => failure
+                .with_code(BAD_CODE)
+                .with_hint("`daybook verify` checks it whole; restore the file from a copy"),
+            SegmentError::Version { found, newest } if found > newest => {
+                failure.with_hint("a newer version wrote it; upgrade to read it")
+            }
+            SegmentError::Unsupported { .. } => {
+                failure.with_hint("it needs a decoder that this build does not have")
             }
             _ => failure,
         }

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Run,
     /// An `.atj` study file.
     Study,
+    /// A segment of a trace store.
+    Segment,
 }
 
 impl Kind {
@@ -22,11 +24,18 @@ impl Kind {
     pub(crate) fn run(self, path: &Path, instead: &str) -> Result<(), Failure> {
         match self {
             Self::Run => Ok(()),
-            Self::Study => {
-                let what = format!("{} is a study, not a run", path.display());
-                Err(Failure::new(what).with_hint(instead))
-            }
+            Self::Study | Self::Segment => Err(self.instead_of("a run", path).with_hint(instead)),
         }
+    }
+
+    /// Says that the path is of this kind, and not what was asked for.
+    pub(crate) fn instead_of(self, wanted: &str, path: &Path) -> Failure {
+        let is = match self {
+            Self::Run => "a run",
+            Self::Study => "a study",
+            Self::Segment => "a segment of traces",
+        };
+        Failure::new(format!("{} is {is}, not {wanted}", path.display()))
     }
 }
 
@@ -75,11 +84,17 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
         }
         FileKind::File => {}
     }
-    if starts_as_study(path).map_err(|error| NoRecord {
-        code: "unreadable",
-        failure: unreadable(&error),
-    })? {
+    let starts_with = |start: &[u8]| {
+        starts_with(path, start).map_err(|error| NoRecord {
+            code: "unreadable",
+            failure: unreadable(&error),
+        })
+    };
+    if starts_with(STUDY_START)? {
         return Ok(Kind::Study);
+    }
+    if starts_with(&traza::segment::layout::MAGIC)? {
+        return Ok(Kind::Segment);
     }
     let lenient = PlayerOptions {
         lenient: true,
@@ -88,8 +103,7 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
     match JournalPlayer::open_with(&RealFs, path, lenient) {
         Err(Error::NotAJournal { .. }) => {
             let failure = Failure::new(format!("{shown} is no record that daybook knows"));
-            let hint =
-                "what a file is, is told from its bytes; daybook reads .omni runs and .atj studies";
+            let hint = "what a file is, is told from its bytes; daybook reads .omni runs, .atj studies and .seg segments";
             no("unknown_kind", failure.with_hint(hint))
         }
         Err(Error::Io { source, .. }) => no("unreadable", unreadable(&source)),
@@ -98,11 +112,12 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
 }
 
 /// A study file starts with its header line.
-fn starts_as_study(path: &Path) -> io::Result<bool> {
-    const START: &[u8] = br#"{"record":"header""#;
-    let mut bytes = [0; START.len()];
+const STUDY_START: &[u8] = br#"{"record":"header""#;
+
+fn starts_with(path: &Path, start: &[u8]) -> io::Result<bool> {
+    let mut bytes = vec![0; start.len()];
     match RealFs.open(path)?.read_exact_at(0, &mut bytes) {
-        Ok(()) => Ok(bytes == START),
+        Ok(()) => Ok(bytes == start),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }

@@ -11,6 +11,7 @@ use omniloop_core::journal::{
 use crate::output::Out;
 use crate::styles::{BAD, FAINT, GOOD, STRONG, WARN};
 use crate::text::{clean, count};
+use crate::verb::inspect::segment::summary as segment_summary;
 use crate::verb::study::summary as study_summary;
 
 /// Prints the verdict on one path.
@@ -26,6 +27,9 @@ pub(crate) fn print(
     }
     if verdict.kind == "study" && !verdict.facts.is_empty() {
         out.line(format_args!("  {}", study_summary(&verdict.facts)))?;
+    }
+    if verdict.kind == "segment" && verdict.facts.contains_key("records") {
+        out.line(format_args!("  {}", segment_summary(&verdict.facts)))?;
     }
     for (finding, more) in grouped(&verdict.findings) {
         out.line(finding_line(finding, more))?;

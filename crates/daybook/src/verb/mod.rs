@@ -11,6 +11,7 @@ pub(crate) mod omniloop;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod study;
+pub(crate) mod trace;
 pub(crate) mod verify;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ use clap::Args;
 use durable::{Finding, Outcome, RealFs, Severity, Verdict};
 use omniloop_core::journal::{Error, SetOptions, SetVerification, VerifyOptions};
 use serde_json::Map;
+use traza::segment::SegmentError;
 
 use super::verify_run;
 use crate::failure::{self, BAD_CODE, COULD_NOT, DONE, Failure};
@@ -19,7 +20,8 @@ use crate::verdict;
 /// Checks everything that records prove about themselves, and says up to where it holds.
 ///
 /// Every record is hashed from the first byte; an index never decides what is checked. A rotated set
-/// is checked as a whole, with the attestation beside it.
+/// is checked as a whole, with the attestation beside it. Of a segment of traces every block is decoded,
+/// every record derived anew from its span, and every entry of every index compared with the records.
 ///
 /// The exit code is 0 when all paths are intact, 1 when one is damaged, and 2 when none is damaged but
 /// something that was asked for is not proved, or a path could not be checked.
@@ -28,6 +30,7 @@ use crate::verdict;
   daybook verify run.omni
   daybook verify --trust k.pub.pem run.omni       the run must be signed by this key
   daybook verify --note kept.checkpoint run.omni  the run must agree with a note kept elsewhere
+  daybook verify segment-00000000000000000000.seg
   daybook verify --json runs/*.omni | jq '.[] | select(.verdict != \"intact\") | .path'")]
 pub(crate) struct VerifyArgs {
     /// What to check: a record, or the first file of a set.
@@ -109,6 +112,7 @@ fn check(path: &Path, options: &SetOptions) -> Checked {
             Err(error) => could_not(path, "run", code_of(&error), error.into()),
         },
         Ok(Kind::Study) => check_study(path),
+        Ok(Kind::Segment) => check_segment(path),
         Err(no) => could_not(path, "unknown", no.code, no.failure),
     }
 }
@@ -128,6 +132,27 @@ fn check_study(path: &Path) -> Checked {
                 _ => "could_not_check",
             };
             could_not(path, "study", code, error.into())
+        }
+    }
+}
+
+fn check_segment(path: &Path) -> Checked {
+    match traza::segment::verify(&RealFs, path) {
+        Ok(verdict) => Checked {
+            verdict,
+            run: None,
+            hint: None,
+        },
+        Err(error) => {
+            let code = match &error {
+                SegmentError::Io { .. } => "unreadable",
+                SegmentError::Version { found, newest } if found < newest => "older_version",
+                SegmentError::Version { .. } => "newer_version",
+                SegmentError::Unsupported { .. } => "unsupported",
+                SegmentError::NotASegment => "unknown_kind",
+                _ => "could_not_check",
+            };
+            could_not(path, "segment", code, error.into())
         }
     }
 }

@@ -26,4 +26,6 @@ mod study;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod trace;
+#[cfg(test)]
 mod verify;

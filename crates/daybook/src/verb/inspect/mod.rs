@@ -3,6 +3,7 @@
 mod follow;
 mod listing;
 mod overview;
+pub(crate) mod segment;
 mod survey;
 
 use std::io::Write as _;
@@ -22,7 +23,8 @@ use crate::verb::study::print_facts;
 use listing::Listing;
 use survey::Survey;
 
-/// Shows what is in a run: its files, its times, its variables, and what happened in it.
+/// Shows what is in a run: its files, its times, its variables, and what happened in it. Of a study, its
+/// trials; of a segment of traces, its parts with their sizes, its times, its keys and its blocks.
 ///
 /// Without a choice of records, a summary and a timeline of everything but telemetry. With --kind or
 /// --ticks, these records, one per line. A damaged run is shown up to the damage, which is then named;
@@ -33,9 +35,10 @@ use survey::Survey;
   daybook inspect run.omni --kind mutation --limit 0
   daybook inspect run.omni --ticks 1000..1010
   daybook inspect run.omni --follow --kind telemetry       while it is recorded
-  daybook inspect run.omni --json | jq .variables")]
+  daybook inspect run.omni --json | jq .variables
+  daybook inspect segment-00000000000000000000.seg")]
 pub(crate) struct InspectArgs {
-    /// The run, or the first file of a set.
+    /// The run, or the first file of a set; a study file; a segment.
     path: PathBuf,
     /// Prints JSON: one object, or with --follow one line per record.
     #[arg(long)]
@@ -49,7 +52,7 @@ pub(crate) struct InspectArgs {
     /// Only records of this kind. May be repeated.
     #[arg(long, value_name = "KIND")]
     kind: Vec<FrameKind>,
-    /// Shows at most so many records; 0 shows all.
+    /// Shows at most so many records, of a segment so many keys and blocks; 0 shows all.
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
     /// Draws the variables even when the output is no terminal.
@@ -88,19 +91,31 @@ impl InspectArgs {
 }
 
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
-    if kind_of(&args.path)? == Kind::Study {
-        if args.follow || args.selects() {
-            let what = "--follow, --kind and --ticks choose records of a run; this is a study";
-            let hint = format!("daybook study ops {}", args.path.display());
-            return Err(Failure::new(what).with_hint(hint));
-        }
-        let reader = JournalReader::open(&args.path)?;
-        let mut out = Out::for_json(args.json);
-        print_facts(&mut out, &reader, args.json)?;
-        out.flush()?;
-        return Ok(DONE);
+    let kind = kind_of(&args.path)?;
+    let path = args.path.display();
+    let records = match kind {
+        Kind::Run => None,
+        Kind::Study => Some(("a study", format!("daybook study ops {path}"))),
+        Kind::Segment => Some(("a segment of traces", format!("daybook trace dump {path}"))),
+    };
+    if let Some((is, hint)) = records.filter(|_| args.follow || args.selects()) {
+        let what = format!("--follow, --kind and --ticks choose records of a run; this is {is}");
+        return Err(Failure::new(what).with_hint(hint));
     }
     let mut out = Out::for_json(args.json);
+    match kind {
+        Kind::Run => {}
+        Kind::Study => {
+            print_facts(&mut out, &JournalReader::open(&args.path)?, args.json)?;
+            out.flush()?;
+            return Ok(DONE);
+        }
+        Kind::Segment => {
+            segment::print(&mut out, &args.path, args.limit(), args.json)?;
+            out.flush()?;
+            return Ok(DONE);
+        }
+    }
     let (mut player, opening) = open(args)?;
     let damage = if args.follow {
         follow::follow(&mut out, &mut player, args)?

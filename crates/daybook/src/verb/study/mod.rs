@@ -150,9 +150,9 @@ fn with_study(
 pub(crate) fn open(path: &Path) -> Result<JournalReader, Failure> {
     match kind_of(path)? {
         Kind::Study => Ok(JournalReader::open(path)?),
-        Kind::Run => {
-            let what = format!("{} is a run, not a study", path.display());
-            Err(Failure::new(what).with_hint(format!("daybook inspect {}", path.display())))
+        other => {
+            let hint = format!("daybook inspect {}", path.display());
+            Err(other.instead_of("a study", path).with_hint(hint))
         }
     }
 }
