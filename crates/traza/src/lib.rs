@@ -5,6 +5,7 @@ pub mod content;
 pub mod digest;
 pub mod fuzzing;
 pub mod json;
+pub mod llm;
 pub mod migration;
 pub mod payload;
 pub mod record;

@@ -1,0 +1,203 @@
+//! Reads the facts of a span: for each fact a list of attributes, of which the first usable one counts.
+
+use std::borrow::Cow;
+
+use crate::json::{Number, Object, Value};
+use crate::span::Span;
+
+const MODEL: &[&str] = &["gen_ai.response.model", "gen_ai.request.model", "llm.model"];
+const PROVIDER: &[&str] = &["gen_ai.provider.name", "gen_ai.system"];
+const PROMPT_TOKENS: &[&str] = &[
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.prompt_tokens",
+];
+const COMPLETION_TOKENS: &[&str] = &[
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.completion_tokens",
+];
+const TOTAL_TOKENS: &[&str] = &[
+    "llm.usage.total_tokens",
+    "gen_ai.usage.total_tokens",
+    "llm.total_tokens",
+];
+const COST_USD: &[&str] = &["llm.cost_usd", "gen_ai.usage.cost"];
+/// Attributes that make a span a call, whatever their value is.
+const CALL_MARKS: &[&str] = &["gen_ai.operation.name", "llm.request.type"];
+/// The attribute that makes a span a call by its value [`SPAN_KIND_LLM`].
+const SPAN_KIND: &str = "traceloop.span.kind";
+const SPAN_KIND_LLM: &str = "llm";
+
+/// The facts of one span. What no attribute tells in a usable way is absent.
+///
+/// An attribute of the wrong type, or an empty text, is as if it were not there: the next one of its list is tried.
+///
+/// ```
+/// use traza::{llm::Facts, span::Span};
+/// let span = Span::from_json(br#"{"trace_id":"t","span_id":"s","name":"chat","service":"bot",
+///     "start_time_ns":1,"end_time_ns":2,"attributes":{"gen_ai.request.model":"gpt-4o",
+///     "gen_ai.usage.input_tokens":7,"llm.completion_tokens":"5"}}"#)?;
+/// let facts = Facts::of(&span);
+/// assert_eq!(facts.model.as_deref(), Some("gpt-4o"));
+/// assert_eq!(facts.total_tokens, Some(12));
+/// assert!(facts.is_llm);
+/// # Ok::<(), traza::span::SpanError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts<'a> {
+    /// The model that answered, else the one that was asked.
+    pub model: Option<Cow<'a, str>>,
+    /// Who serves the model.
+    pub provider: Option<Cow<'a, str>>,
+    /// Tokens that went in.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens that came out.
+    pub completion_tokens: Option<u64>,
+    /// All tokens: as the span says, else the sum of those in and out (at most 2^64 - 1) if either is known.
+    pub total_tokens: Option<u64>,
+    /// What the span itself says that it cost, in US dollars. Finite; nothing keeps it from being negative.
+    pub reported_cost_usd: Option<f64>,
+    /// The session that the span belongs to.
+    pub session: Option<Session<'a>>,
+    /// True when the span is a call of a model: it has a model, a provider or any count of tokens, or is marked as a call.
+    /// A cost or a session alone does not make it one.
+    pub is_llm: bool,
+}
+
+/// A session as a span names it. Together with the tenant it identifies the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session<'a> {
+    /// Its name.
+    pub id: Cow<'a, str>,
+    /// The attribute that told.
+    pub key: SessionKey,
+}
+
+/// An attribute that names a session. Ordered by precedence: the first usable one decides alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionKey {
+    /// `session.id`.
+    SessionId,
+    /// `gen_ai.conversation.id`.
+    ConversationId,
+    /// `traceloop.association.properties.session_id`.
+    AssociationSessionId,
+    /// `traceloop.association.properties.chat_id`.
+    AssociationChatId,
+}
+
+impl SessionKey {
+    /// All of them, in order of precedence.
+    pub const ALL: [Self; 4] = [
+        Self::SessionId,
+        Self::ConversationId,
+        Self::AssociationSessionId,
+        Self::AssociationChatId,
+    ];
+
+    /// The name of the attribute.
+    pub fn attribute(self) -> &'static str {
+        match self {
+            Self::SessionId => "session.id",
+            Self::ConversationId => "gen_ai.conversation.id",
+            Self::AssociationSessionId => "traceloop.association.properties.session_id",
+            Self::AssociationChatId => "traceloop.association.properties.chat_id",
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// The facts of `span`.
+    pub fn of(span: &'a Span) -> Self {
+        let attributes = &span.attributes;
+        let model = first(attributes, MODEL, text);
+        let provider = first(attributes, PROVIDER, text);
+        let prompt_tokens = first(attributes, PROMPT_TOKENS, count);
+        let completion_tokens = first(attributes, COMPLETION_TOKENS, count);
+        let stated_total = first(attributes, TOTAL_TOKENS, count);
+        let is_llm = model.is_some()
+            || provider.is_some()
+            || prompt_tokens.is_some()
+            || completion_tokens.is_some()
+            || stated_total.is_some()
+            || is_marked_as_call(attributes);
+        Self {
+            model,
+            provider,
+            prompt_tokens,
+            completion_tokens,
+            total_tokens: stated_total.or_else(|| sum(prompt_tokens, completion_tokens)),
+            reported_cost_usd: first(attributes, COST_USD, amount),
+            session: session(attributes),
+            is_llm,
+        }
+    }
+}
+
+/// What the first attribute of `keys` that `read` can use says.
+fn first<'a, T>(
+    attributes: &'a Object,
+    keys: &[&str],
+    read: impl Fn(&'a Value) -> Option<T>,
+) -> Option<T> {
+    keys.iter()
+        .find_map(|key| attributes.get(*key).and_then(&read))
+}
+
+fn session(attributes: &Object) -> Option<Session<'_>> {
+    SessionKey::ALL.into_iter().find_map(|key| {
+        let id = attributes.get(key.attribute()).and_then(text)?;
+        Some(Session { id, key })
+    })
+}
+
+fn is_marked_as_call(attributes: &Object) -> bool {
+    CALL_MARKS.iter().any(|key| attributes.contains_key(*key))
+        || attributes.get(SPAN_KIND).and_then(Value::as_str) == Some(SPAN_KIND_LLM)
+}
+
+fn sum(prompt: Option<u64>, completion: Option<u64>) -> Option<u64> {
+    match (prompt, completion) {
+        (Some(prompt), Some(completion)) => Some(prompt.saturating_add(completion)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A string that is not empty, or a number as it is written.
+fn text(value: &Value) -> Option<Cow<'_, str>> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(Cow::Borrowed(text)),
+        Value::Number(_) => Some(Cow::Owned(value.to_string())),
+        _ => None,
+    }
+}
+
+/// A number without its fraction, and at least 0; or a string of decimal digits, with white space around them.
+fn count(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(Number::Unsigned(count)) => Some(*count),
+        Value::Number(number) => Some(whole(number.as_f64())),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast does what is wanted: it drops the fraction and stops at the ends of the range"
+)]
+fn whole(value: f64) -> u64 {
+    value as u64
+}
+
+/// A number, or a string that spells one with white space around it; finite.
+fn amount(value: &Value) -> Option<f64> {
+    let amount = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    amount.is_finite().then_some(amount)
+}

@@ -1,0 +1,8 @@
+//! What the attributes of a span say about a call of a language model
+//! (`docs/formats/traza-store.md`, facts and cost of a span). No files.
+
+mod facts;
+mod pricing;
+
+pub use facts::{Facts, Session, SessionKey};
+pub use pricing::{Cost, Pricing, PricingError, Rates};
