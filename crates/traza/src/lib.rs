@@ -9,5 +9,6 @@ pub mod llm;
 pub mod migration;
 pub mod payload;
 pub mod record;
+pub mod rollup;
 pub mod segment;
 pub mod span;

@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, Parser};
 use durable::layout::markdown;
 use omniloop_core::journal::FrameKind;
 use omniloop_core::journal::layout as omni;
+use traza::rollup::layout as rollup;
 use traza::segment::layout as segment;
 
 use xtask::generate_all::{Block, GenerateAll};
@@ -85,6 +86,12 @@ const BLOCKS: &[Block] = &[
     }),
     block("docs/formats/traza-segment.md", "segment-header-v6", || {
         markdown(traza::migration::v6::header_v6::FIELDS)
+    }),
+    block("docs/formats/traza-store.md", "rollup-prologue", || {
+        markdown(rollup::prologue::FIELDS)
+    }),
+    block("docs/formats/traza-store.md", "rollup-counters", || {
+        markdown(rollup::counters::FIELDS)
     }),
 ];
 

@@ -7,7 +7,13 @@
 #[cfg(test)]
 mod facts;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod pricing;
+#[cfg(test)]
+mod sidecars;
+#[cfg(test)]
+mod sums;
 
 #[cfg(test)]
 /// The values that were computed independently.
