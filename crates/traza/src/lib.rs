@@ -4,6 +4,7 @@
 pub mod content;
 pub mod digest;
 pub mod fuzzing;
+pub mod histogram;
 pub mod json;
 pub mod llm;
 pub mod migration;

@@ -9,6 +9,8 @@ mod facts;
 #[cfg(test)]
 mod forged;
 #[cfg(test)]
+mod histogram;
+#[cfg(test)]
 mod pricing;
 #[cfg(test)]
 mod sidecars;
