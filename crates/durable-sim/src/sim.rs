@@ -235,10 +235,12 @@ impl Fs for SimFs {
             Found::Dir(_) => Metadata {
                 kind: FileKind::Directory,
                 len: 0,
+                modified_ns: 0,
             },
             Found::File(inode) => Metadata {
                 kind: FileKind::File,
                 len: state.disk.file(inode)?.live().len() as u64,
+                modified_ns: 0,
             },
         })
     }

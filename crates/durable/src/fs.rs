@@ -35,6 +35,8 @@ pub struct Metadata {
     pub kind: FileKind,
     /// Its length in bytes; meaningful for regular files.
     pub len: u64,
+    /// When its bytes were last changed, in nanoseconds since the Unix epoch; 0 where that is not known.
+    pub modified_ns: u64,
 }
 
 /// A file system. Object-safe; shared between threads.

@@ -39,7 +39,7 @@ pub use cursor::{Cursor, Short};
 pub use fs::{Access, FileKind, Fs, FsFile, Metadata, Watcher, read_all};
 pub use layout::Field;
 pub use map::Map;
-pub use publish::{TEMPORARY_SUFFIX, parent_of, publish, sync_parent};
+pub use publish::{TEMPORARY_SUFFIX, create_folder, parent_of, publish, sync_parent};
 pub use real::RealFs;
 pub use verdict::{Finding, Outcome, Severity, Verdict};
 pub use window::Window;

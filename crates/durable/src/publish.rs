@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Access, Fs};
+use crate::{Access, FileKind, Fs};
 
 /// What `publish` appends to the name of the file that it prepares.
 pub const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -53,6 +53,36 @@ pub fn publish(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_parent(fs, path)
 }
 
+/// Creates the folder `path` and those above it that are missing, each with a durable name.
+///
+/// # Durability
+/// When it returns `Ok`, the names of the folders that it created survive a power loss. When it returns an error, a
+/// folder whose name may not be durable was taken away again, so that another attempt starts from the beginning: a
+/// later sync would not save a name that a failed one has lost.
+pub fn create_folder(fs: &dyn Fs, path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() {
+        return Ok(());
+    }
+    match fs.metadata(path) {
+        Ok(found) if found.kind == FileKind::Directory => return Ok(()),
+        Ok(_) => return Err(io::Error::from(io::ErrorKind::NotADirectory)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(e),
+    }
+    create_folder(fs, parent_of(path))?;
+    match fs.create_dir(path) {
+        // Somebody else was quicker, and may not have synced it yet.
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        other => other?,
+    }
+    let synced = sync_parent(fs, path);
+    if synced.is_err() {
+        // Refused when somebody has put something into it meanwhile.
+        fs.remove_dir(path).ok();
+    }
+    synced
+}
+
 fn temporary_for(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(TEMPORARY_SUFFIX);
@@ -72,6 +102,19 @@ mod tests {
         publish(&RealFs, &path, b"two").unwrap();
         assert_eq!(read_all(&RealFs, &path, 100).unwrap(), b"two");
         assert_eq!(RealFs.read_dir(dir.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn a_folder_is_created_with_those_above_it_and_may_be_there_already() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a").join("b");
+        create_folder(&RealFs, &path).unwrap();
+        create_folder(&RealFs, &path).unwrap();
+        assert_eq!(RealFs.metadata(&path).unwrap().kind, FileKind::Directory);
+        let file = path.join("file");
+        publish(&RealFs, &file, b"").unwrap();
+        let error = create_folder(&RealFs, &file).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     }
 
     #[test]

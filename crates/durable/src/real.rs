@@ -167,6 +167,7 @@ impl Fs for RealFs {
         Ok(Metadata {
             kind,
             len: found.len(),
+            modified_ns: modified_ns(&found),
         })
     }
 
@@ -213,4 +214,12 @@ impl Fs for RealFs {
         };
         File::open(path)?.sync_all()
     }
+}
+fn modified_ns(found: &std::fs::Metadata) -> u64 {
+    found
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
+        .and_then(|since| u64::try_from(since.as_nanos()).ok())
+        .unwrap_or(0)
 }

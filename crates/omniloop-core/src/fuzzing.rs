@@ -63,6 +63,7 @@ impl Fs for OneFile {
         Ok(Metadata {
             kind: FileKind::File,
             len: self.bytes.len() as u64,
+            modified_ns: 0,
         })
     }
 

@@ -13,3 +13,5 @@ pub mod record;
 pub mod rollup;
 pub mod segment;
 pub mod span;
+pub mod store;
+pub mod wal;

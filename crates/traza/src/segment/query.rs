@@ -269,6 +269,25 @@ impl Segment {
         Ok(StoredRecord::new(ordinal, logical, &view))
     }
 
+    /// The ordinals of the records that begin at these logical offsets, ascending, each once.
+    ///
+    /// # Errors
+    /// [`SegmentError::Corrupt`] when no record begins at one of them.
+    pub fn ordinals(&self, offsets: impl Iterator<Item = u64>) -> Result<Vec<usize>> {
+        let mut ordinals = Vec::with_capacity(offsets.size_hint().0);
+        for logical in offsets {
+            match self.offsets.ordinal_of(logical) {
+                Some(ordinal) => ordinals.push(ordinal),
+                None => return Err(self.no_record(logical)),
+            }
+        }
+        if !ordinals.is_sorted_by(|a, b| a < b) {
+            ordinals.sort_unstable();
+            ordinals.dedup();
+        }
+        Ok(ordinals)
+    }
+
     /// A reader of single records, which holds the block of the last one.
     pub fn reader(&self) -> Reader<'_> {
         Reader::cached(self)

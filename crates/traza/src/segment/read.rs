@@ -152,7 +152,7 @@ impl Segment {
         })
     }
 
-    fn no_record(&self, logical: u64) -> SegmentError {
+    pub(super) fn no_record(&self, logical: u64) -> SegmentError {
         let offset = self.header.records_offset;
         SegmentError::corrupt(Section::Records, offset, Fault::NoRecord { logical })
     }

@@ -94,10 +94,12 @@ impl Fs for MemoryDisk {
             Entry::Folder => Metadata {
                 kind: FileKind::Directory,
                 len: 0,
+                modified_ns: 0,
             },
             Entry::File(bytes) => Metadata {
                 kind: FileKind::File,
                 len: lock(&bytes).len() as u64,
+                modified_ns: 0,
             },
         })
     }

@@ -1,0 +1,48 @@
+//! Writes and reads the blobs of offloaded texts (`docs/formats/traza-store.md`, payloads).
+
+use std::io;
+use std::path::Path;
+
+use durable::{Fs, create_folder, publish, read_all};
+
+use super::Store;
+use super::error::{During as _, Result, StoreError};
+use crate::payload::{self, ContentAddress};
+
+/// The longest blob that is read.
+const BLOB_LEN_MAX: u64 = 1 << 31;
+
+/// Writes the blob of `text`, unless it is there, durably: with its folders.
+pub(super) fn keep(fs: &dyn Fs, dir: &Path, address: ContentAddress, text: &str) -> Result<()> {
+    let path = dir.join(address.relative_path());
+    let shard = durable::parent_of(&path);
+    if fs.exists(&path).during("look for", &path)? {
+        // Maybe its writer was stopped before it could make the name durable.
+        return fs.sync_dir(shard).during("sync", shard);
+    }
+    create_folder(fs, shard).during("create", shard)?;
+    let published = publish(fs, &path, &payload::encode(text.as_bytes()));
+    if published.is_err() {
+        // Another attempt must not take it for durable.
+        fs.remove_file(&path).ok();
+    }
+    published.during("write", &path)
+}
+
+impl Store {
+    /// The content of a blob; `None` when the store has none under this address.
+    ///
+    /// # Errors
+    /// [`StoreError::Blob`] when its bytes are not the content that the address names; [`StoreError::Io`].
+    pub fn payload(&self, address: ContentAddress) -> Result<Option<Vec<u8>>> {
+        let path = self.shared.dir.join(address.relative_path());
+        let blob = match read_all(self.shared.fs.as_ref(), &path, BLOB_LEN_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.during("read", &path)?,
+        };
+        match payload::decode_as(&blob, address) {
+            Ok(content) => Ok(Some(content)),
+            Err(source) => Err(StoreError::Blob { path, source }),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Why the store refuses or fails.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::payload::BlobError;
+use crate::segment::SegmentError;
+use crate::span::SpanFault;
+
+/// What a store answers with.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Why a call was refused or failed. What was acknowledged before is not touched by it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process, or another `Store` of this one, writes this store.
+    #[error("the store {} is open already{}", path.display(), owner_text(*owner))]
+    Busy {
+        /// The store.
+        path: PathBuf,
+        /// The process in its lock file, if one is named there.
+        owner: Option<u32>,
+    },
+    /// There is no store.
+    #[error("no trace store at {}", path.display())]
+    NoStore {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The file system failed.
+    #[error("cannot {op} {}", path.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file of the store is not as it was written.
+    #[error("{}{}: {what}", path.display(), place_text(*offset))]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, in bytes from its start.
+        offset: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// A segment of the store is damaged or cannot be read.
+    #[error("{}", path.display())]
+    Segment {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: SegmentError,
+    },
+    /// A payload blob of the store is damaged.
+    #[error("{}", path.display())]
+    Blob {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: BlobError,
+    },
+    /// A span of a batch cannot be stored; so nothing of the batch was.
+    #[error("span {index} of the batch")]
+    Span {
+        /// Its position in the batch, from 0.
+        index: usize,
+        /// What is wrong.
+        source: SpanFault,
+    },
+    /// Something is larger than the store takes.
+    #[error("{what} of {len} bytes, at most {max} are possible")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Its length in bytes.
+        len: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The question took longer than it was allowed to.
+    #[error("the query did not end within {limit_ms} ms; narrow it by time, service or attribute")]
+    Deadline {
+        /// What it was allowed, in milliseconds.
+        limit_ms: u64,
+    },
+    /// More spans match than can be sorted.
+    #[error("more than {max} spans match, too many to sort; narrow the query")]
+    TooManyToSort {
+        /// The limit.
+        max: usize,
+    },
+    /// A parameter makes no sense.
+    #[error("{what}")]
+    Invalid {
+        /// Why.
+        what: String,
+    },
+    /// An older release wrote the store, and this opening only reads.
+    #[error("{} holds segments of an older version; open it for writing once, which converts them", path.display())]
+    Older {
+        /// The store.
+        path: PathBuf,
+    },
+}
+
+fn owner_text(owner: Option<u32>) -> String {
+    owner.map_or_else(String::new, |pid| format!(" in process {pid}"))
+}
+
+fn place_text(offset: Option<u64>) -> String {
+    offset.map_or_else(String::new, |offset| format!(" byte {offset}"))
+}
+
+/// Says what was tried on which path.
+pub(crate) trait During<T> {
+    /// Turns an I/O error into one that says so.
+    fn during(self, op: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> During<T> for io::Result<T> {
+    fn during(self, op: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| StoreError::Io {
+            op,
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+/// Names the segment that an error is about.
+pub(crate) fn in_segment(path: &Path) -> impl Fn(SegmentError) -> StoreError + '_ {
+    |source| match source {
+        SegmentError::Io { op, path, source } => StoreError::Io { op, path, source },
+        source => StoreError::Segment {
+            path: path.to_owned(),
+            source,
+        },
+    }
+}

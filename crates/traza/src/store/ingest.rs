@@ -1,0 +1,194 @@
+//! Takes spans in.
+
+use std::sync::{Arc, PoisonError};
+
+use super::error::{During as _, Result, StoreError};
+use super::options::{Durability, Upkeep};
+use super::{Shared, Store, View, Writer, blobs};
+use crate::payload;
+use crate::span::Span;
+use crate::wal::{self, PAYLOAD_LEN_MAX};
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ingested {
+    /// How many spans were taken in.
+    pub accepted: usize,
+    /// What has happened to them.
+    pub durability: Durability,
+}
+
+impl Store {
+    /// Takes a batch in, all of it or nothing. A span replaces an earlier one with the same tenant, trace id and span id;
+    /// within the batch the last one counts.
+    ///
+    /// It returns when the batch is as durable as [`StoreOptions::durability`](super::StoreOptions::durability) says;
+    /// others can read it then, and maybe a little earlier.
+    ///
+    /// # Errors
+    /// [`StoreError::Span`] when one cannot be stored, [`StoreError::TooLarge`] for a batch beyond a frame of the log:
+    /// nothing was taken in. [`StoreError::Io`] and other failures of the disk: the batch is not acknowledged, and may
+    /// be there nevertheless; sending it again is harmless.
+    pub fn ingest(&self, mut spans: Vec<Span>) -> Result<Ingested> {
+        for (index, span) in spans.iter().enumerate() {
+            span.validate()
+                .map_err(|source| StoreError::Span { index, source })?;
+        }
+        let shared = &self.shared;
+        let durability = shared.options.durability;
+        let ingested = Ingested {
+            accepted: spans.len(),
+            durability,
+        };
+        if spans.is_empty() {
+            return Ok(ingested);
+        }
+        if let Some(len_max) = shared.options.payload_threshold {
+            for span in &mut spans {
+                payload::offload(span, len_max, |address, text| {
+                    blobs::keep(shared.fs.as_ref(), &shared.dir, address, text)
+                })?;
+            }
+        }
+        let frame = match durability {
+            Durability::Buffered => None,
+            Durability::Wal | Durability::Flushed => Some(frame_payload(&spans)?),
+        };
+        let spans: Vec<Arc<Span>> = spans.into_iter().map(Arc::new).collect();
+        let ticket = shared.take_in(spans, frame.as_deref())?;
+        match (durability, ticket) {
+            (Durability::Wal, Some(ticket)) => shared.wait_for(ticket)?,
+            (Durability::Flushed, _) => {
+                shared.seal()?;
+            }
+            _ => {}
+        }
+        if shared.options.upkeep == Upkeep::Inline && durability != Durability::Flushed {
+            shared.seal_when_due()?;
+        }
+        Ok(ingested)
+    }
+
+    /// Seals what is buffered: afterwards it is in a segment. Answers how many spans.
+    ///
+    /// # Errors
+    /// What kept the segment from being written; the spans stay buffered, and in the log.
+    pub fn flush(&self) -> Result<usize> {
+        self.shared.seal()
+    }
+}
+
+/// The payload of a frame: the array of the spans.
+fn frame_payload<'s, S>(spans: impl IntoIterator<Item = &'s S>) -> Result<Vec<u8>>
+where
+    S: std::borrow::Borrow<Span> + 's,
+{
+    let mut text = String::from("[");
+    for (index, span) in spans.into_iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        span.borrow().write(&mut text);
+        // Not only in the end: it is memory.
+        if text.len() as u64 >= PAYLOAD_LEN_MAX {
+            return Err(StoreError::TooLarge {
+                what: "batch",
+                len: text.len() as u64,
+                max: PAYLOAD_LEN_MAX,
+            });
+        }
+    }
+    text.push(']');
+    Ok(text.into_bytes())
+}
+
+impl Shared {
+    /// Appends the frame and shows the spans to readers. Answers the ticket of the frame.
+    fn take_in(&self, spans: Vec<Arc<Span>>, frame: Option<&[u8]>) -> Result<Option<u64>> {
+        let mut writer = self.writer();
+        if self.options.upkeep == Upkeep::Background {
+            writer = self.wait_for_room(writer)?;
+        }
+        let ticket = match (frame, writer.log.is_some()) {
+            (Some(frame), true) => Some(self.append(&mut writer, frame)?),
+            _ => None,
+        };
+        let mut view = View::clone(&self.view());
+        writer.taken_in = writer.taken_in.saturating_add(spans.len());
+        writer.oldest_ns.get_or_insert_with(|| self.clock.mono_ns());
+        for span in spans {
+            view.buffer.upsert(span);
+        }
+        let is_due = self.is_due(&writer, view.buffer.len());
+        self.set_view(view);
+        drop(writer);
+        if is_due {
+            self.work.notify_all();
+        }
+        Ok(ticket)
+    }
+
+    /// Waits while the buffer is so full that memory counts, and fails when it cannot be sealed.
+    fn wait_for_room<'w>(
+        &'w self,
+        mut writer: std::sync::MutexGuard<'w, Writer>,
+    ) -> Result<std::sync::MutexGuard<'w, Writer>> {
+        let failures = writer.failures;
+        while self.view().buffer.len() >= self.options.buffer_max() {
+            if writer.failures > failures {
+                return Err(StoreError::Invalid {
+                    what: format!(
+                        "the buffer is full and cannot be sealed: {}",
+                        writer.failure.as_deref().unwrap_or("unknown reason")
+                    ),
+                });
+            }
+            self.work.notify_all();
+            writer = self
+                .sealed
+                .wait(writer)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(writer)
+    }
+
+    fn append(&self, writer: &mut Writer, frame: &[u8]) -> Result<u64> {
+        let path = self.dir.join(wal::FILE_NAME);
+        if writer.log.as_ref().is_some_and(wal::Log::is_broken) {
+            self.rewrite_log(writer)?;
+        }
+        if let Some(log) = &mut writer.log {
+            log.append(frame).during("append to", &path)?;
+        }
+        Ok(self.commit.ticket())
+    }
+
+    /// Puts exactly the buffered spans into the log. Under the writer's lock.
+    pub(super) fn rewrite_log(&self, writer: &mut Writer) -> Result<()> {
+        let path = self.dir.join(wal::FILE_NAME);
+        let view = self.view();
+        let spans = view.buffer.by_arrival();
+        let payload = if spans.is_empty() {
+            None
+        } else {
+            Some(frame_payload(spans)?)
+        };
+        if let Some(log) = &mut writer.log {
+            let fs = self.fs.as_ref();
+            log.rewrite(fs, payload.as_deref())
+                .during("rewrite", &path)?;
+            self.commit.adopt(log.for_sync(fs).during("open", &path)?);
+        }
+        Ok(())
+    }
+
+    fn wait_for(&self, ticket: u64) -> Result<()> {
+        let synced = self.commit.wait(ticket, self.options.commit_window);
+        if synced.is_err()
+            && let Some(log) = &mut self.writer().log
+        {
+            log.set_broken();
+        }
+        synced.during("sync", &self.dir.join(wal::FILE_NAME))
+    }
+}

@@ -1,0 +1,159 @@
+//! The store: a folder that takes spans in and answers questions about them
+//! (`docs/formats/traza-store.md`).
+//!
+//! # Locks, in the order in which they are taken
+//! 1. *maintenance*: one checkpoint, pin or release at a time;
+//! 2. the *seal permit*: one change of the segments at a time;
+//! 3. the *writer*: the log and what decides when to seal. Ingest holds it while it appends a frame, never while it syncs;
+//! 4. the *view*: swapped under the writer, read by everybody, held for a pointer's copy only.
+//!
+//! A reader takes the view once and keeps it: it sees one version of every span, whatever happens meanwhile.
+
+mod blobs;
+mod buffer;
+mod checkpoint;
+pub mod error;
+mod filter;
+pub mod generation;
+mod ingest;
+pub(crate) mod layout;
+mod lock;
+mod open;
+mod options;
+mod pin;
+mod query;
+mod read;
+mod restore;
+mod seal;
+mod sealed;
+mod stats;
+mod upkeep;
+mod verify;
+
+pub use error::{Result, StoreError};
+pub use filter::Filter;
+pub use ingest::Ingested;
+pub use open::Opened;
+pub use options::{Durability, StoreOptions, Upkeep};
+pub use pin::Pin;
+pub use query::{Cost, Cursor, Page, Query, SORT_MAX, Sort};
+pub use restore::{Restored, restore};
+pub use stats::Stats;
+pub use verify::verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use durable::{Clock, Fs};
+
+use crate::wal::{Commit, Log};
+use buffer::Buffer;
+use lock::StoreLock;
+use sealed::Sealed;
+
+/// An open store. Shared between threads; the one writer of its folder.
+#[derive(Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+    upkeep: Option<JoinHandle<()>>,
+    opened: Opened,
+}
+
+/// What the threads of a store share.
+#[derive(Debug)]
+struct Shared {
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    dir: PathBuf,
+    options: StoreOptions,
+    maintenance: Mutex<()>,
+    permit: Mutex<()>,
+    writer: Mutex<Writer>,
+    /// A seal has ended, or has failed.
+    sealed: Condvar,
+    /// The upkeep thread has something to do.
+    work: Condvar,
+    commit: Commit,
+    view: RwLock<Arc<View>>,
+    /// Taken when the store is closed.
+    lock: Mutex<Option<StoreLock>>,
+}
+
+/// What only one thread at a time may change.
+#[derive(Debug)]
+struct Writer {
+    /// None for a store that keeps no log.
+    log: Option<Log>,
+    /// Spans taken in since the last seal, repeated ones too.
+    taken_in: usize,
+    /// When the oldest buffered span came, on the monotonic clock.
+    oldest_ns: Option<u64>,
+    next_segment: u64,
+    /// The generation that is live.
+    generation: u64,
+    /// How often sealing has failed.
+    failures: u64,
+    /// Why it failed the last time, until it succeeds.
+    failure: Option<String>,
+    is_closing: bool,
+}
+
+/// What a reader sees.
+#[derive(Clone, Debug, Default)]
+struct View {
+    buffer: Buffer,
+    /// The oldest first.
+    segments: Arc<[Arc<Sealed>]>,
+}
+
+impl Shared {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        // A panic in between leaves a log that is at worst longer than it says, which its next use finds.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view(&self) -> Arc<View> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&view)
+    }
+
+    /// Under the writer's lock.
+    fn set_view(&self, view: View) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+    }
+}
+
+impl Store {
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// How it works.
+    pub fn options(&self) -> &StoreOptions {
+        &self.shared.options
+    }
+}
+
+impl Drop for Store {
+    /// Ends the upkeep and gives the folder up. What is buffered stays in the log; at [`Durability::Buffered`] it is
+    /// lost unless [`Store::flush`] came before.
+    fn drop(&mut self) {
+        self.shared.writer().is_closing = true;
+        self.shared.work.notify_all();
+        if let Some(upkeep) = self.upkeep.take() {
+            // It reports its failures through the store.
+            upkeep.join().ok();
+        }
+        let lock = self
+            .shared
+            .lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(lock) = lock {
+            lock.release(self.shared.fs.as_ref());
+        }
+    }
+}

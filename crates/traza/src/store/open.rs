@@ -1,0 +1,314 @@
+//! Opens a store, and brings it to where its writer stopped.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+use durable::{Clock, Fs, RealFs, SystemClock};
+
+use super::buffer::Buffer;
+use super::error::{During as _, Result, StoreError};
+use super::generation::{self, Manifest};
+use super::lock::StoreLock;
+use super::options::{Durability, StoreOptions, Upkeep};
+use super::sealed::Sealed;
+use super::{Shared, Store, View, Writer, layout, restore, upkeep};
+use crate::migration;
+use crate::segment::layout::FORMAT_VERSION;
+use crate::span::Span;
+use crate::wal::{self, Commit, FrameFault, Log, Recovered, ScanError, Stamp};
+
+/// The longest prefix of a segment that tells its version.
+const VERSION_LEN: usize = 10;
+
+/// What opening a store has found and done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opened {
+    /// The generation that is live.
+    pub generation: u64,
+    /// True when there was no generation before: a new store, or one of an older release.
+    pub is_adopted: bool,
+    /// Frames of the log that no segment held.
+    pub replayed_frames: u64,
+    /// Spans in them.
+    pub replayed_spans: u64,
+    /// Bytes at the end of the log that were cut off: of an append that was never acknowledged.
+    pub torn_bytes: u64,
+    /// True when a restore that was interrupted was brought to its end.
+    pub is_restored: bool,
+    /// Unfinished files that were removed.
+    pub swept_files: usize,
+}
+
+impl Store {
+    /// Opens the store in `dir`, and creates it when there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] when somebody writes it; [`StoreError::Damaged`] and [`StoreError::Segment`] naming a file
+    /// that is not as it was written; [`StoreError::Io`].
+    pub fn open(dir: &Path, options: StoreOptions) -> Result<Self> {
+        Self::open_with(
+            Arc::new(RealFs),
+            Arc::new(SystemClock::start()),
+            dir,
+            options,
+        )
+    }
+
+    /// [`Store::open`] on another file system and with another clock.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open_with(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: StoreOptions,
+    ) -> Result<Self> {
+        durable::create_folder(fs.as_ref(), dir).during("create", dir)?;
+        let lock = StoreLock::take(fs.as_ref(), dir)?;
+        let opening = Opening {
+            fs: fs.as_ref(),
+            clock: clock.as_ref(),
+            dir,
+            options: &options,
+        };
+        let (loaded, opened) = match opening.load() {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                lock.release(fs.as_ref());
+                return Err(error);
+            }
+        };
+        let background = options.upkeep == Upkeep::Background;
+        let shared = Arc::new(Shared {
+            fs,
+            clock,
+            dir: dir.to_owned(),
+            maintenance: Mutex::new(()),
+            permit: Mutex::new(()),
+            writer: Mutex::new(loaded.writer),
+            sealed: Condvar::new(),
+            work: Condvar::new(),
+            commit: loaded.commit,
+            view: RwLock::new(Arc::new(loaded.view)),
+            lock: Mutex::new(Some(lock)),
+            options,
+        });
+        let mut store = Self {
+            shared,
+            upkeep: None,
+            opened,
+        };
+        store.drain_foreign_log()?;
+        if background {
+            let started = upkeep::start(&store.shared);
+            store.upkeep = Some(started.during("start a thread for", dir)?);
+        }
+        Ok(store)
+    }
+
+    /// What opening has found and done.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// A store that keeps no log may find one, of a time when it kept it. What is in there was acknowledged: it goes into a
+    /// segment, and the log ends empty.
+    fn drain_foreign_log(&self) -> Result<()> {
+        if self.shared.options.durability != Durability::Buffered {
+            return Ok(());
+        }
+        if self.shared.writer().log.is_some() {
+            self.shared.seal()?;
+            self.shared.writer().log = None;
+        }
+        Ok(())
+    }
+}
+
+struct Opening<'o> {
+    fs: &'o dyn Fs,
+    clock: &'o dyn Clock,
+    dir: &'o Path,
+    options: &'o StoreOptions,
+}
+
+struct Loaded {
+    writer: Writer,
+    commit: Commit,
+    view: View,
+}
+
+impl Opening<'_> {
+    fn load(&self) -> Result<(Loaded, Opened)> {
+        let mut opened = Opened {
+            is_restored: restore::finish(self.fs, self.dir)?,
+            ..Opened::default()
+        };
+        let current = generation::current(self.fs, self.dir)?;
+        opened.is_adopted = current.is_none();
+        opened.generation = match current {
+            Some(generation) => generation,
+            None => self.adopt()?,
+        };
+        opened.swept_files = layout::sweep_temporaries(self.fs, self.dir)?;
+        let manifest = Manifest::read(self.fs, self.dir, opened.generation)?;
+        let segments = self.segments()?;
+        let next_segment = match segments.last() {
+            Some(last) => last.id().saturating_add(1),
+            None => 0,
+        };
+        self.sweep_sidecars(&segments)?;
+        let (buffer, log) = self.replay(&manifest, &mut opened)?;
+        let commit = Commit::default();
+        if let Some(log) = &log {
+            let file = log.for_sync(self.fs);
+            commit.adopt(file.during("open", &self.dir.join(wal::FILE_NAME))?);
+        }
+        let writer = Writer {
+            log,
+            taken_in: buffer.len(),
+            oldest_ns: (!buffer.is_empty()).then(|| self.clock.mono_ns()),
+            next_segment,
+            generation: opened.generation,
+            failures: 0,
+            failure: None,
+            is_closing: false,
+        };
+        let view = View {
+            buffer,
+            segments: segments.into(),
+        };
+        let loaded = Loaded {
+            writer,
+            commit,
+            view,
+        };
+        Ok((loaded, opened))
+    }
+
+    /// Makes the first generation of a folder that has none.
+    fn adopt(&self) -> Result<u64> {
+        let files = generation::digest_files(self.fs, self.dir, &[])?;
+        let pins = self.dir.join("pins");
+        let has_pins = self.fs.exists(&pins).during("look for", &pins)?;
+        let payloads = layout::payloads_path(self.dir);
+        let has_payloads = self.fs.exists(&payloads).during("look for", &payloads)?;
+        // What is not known to be current is declared after it was looked at.
+        let declares = !has_pins && !has_payloads && self.older_segment()?.is_none();
+        let manifest = Manifest::first(self.clock.wall_ns(), files, declares);
+        manifest.publish(self.fs, self.dir)?;
+        Ok(manifest.generation)
+    }
+
+    /// A segment of an older version.
+    fn older_segment(&self) -> Result<Option<u16>> {
+        for (_, path) in layout::segments(self.fs, self.dir)? {
+            let file = self.fs.open(&path).during("open", &path)?;
+            let mut start = [0; VERSION_LEN];
+            let len = file.read_at(0, &mut start).during("read", &path)?;
+            let start = start.get(..len).unwrap_or_default();
+            if let Ok(version) = migration::version_of(start)
+                && version < FORMAT_VERSION
+            {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+
+    fn segments(&self) -> Result<Vec<Arc<Sealed>>> {
+        if self.older_segment()?.is_some() {
+            return Err(StoreError::Older {
+                path: self.dir.to_owned(),
+            });
+        }
+        layout::segments(self.fs, self.dir)?
+            .into_iter()
+            .map(|(id, _)| Ok(Arc::new(Sealed::open(self.fs, self.dir, id)?)))
+            .collect()
+    }
+
+    /// Removes sidecars whose segment is gone.
+    fn sweep_sidecars(&self, segments: &[Arc<Sealed>]) -> Result<()> {
+        for path in self.fs.read_dir(self.dir).during("list", self.dir)? {
+            let name = layout::file_name(&path);
+            if !layout::is_sidecar(name) {
+                continue;
+            }
+            let segment = path.with_extension("seg");
+            let id = layout::segment_id(layout::file_name(&segment));
+            if !segments.iter().any(|sealed| Some(sealed.id()) == id) {
+                // It is only a cache; the next opening tries again.
+                self.fs.remove_file(&path).ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(&self, manifest: &Manifest, opened: &mut Opened) -> Result<(Buffer, Option<Log>)> {
+        let path = self.dir.join(wal::FILE_NAME);
+        let fold = Stamp::from(manifest.folded_through);
+        let mut buffer = Buffer::default();
+        let (found, exists) = match self.fs.open(&path) {
+            Ok(file) => {
+                let found = wal::scan(file.as_ref(), &mut |frame| {
+                    if frame.stamp <= fold {
+                        return Ok(());
+                    }
+                    let spans = spans_of(frame.payload)?;
+                    opened.replayed_frames += 1;
+                    opened.replayed_spans += spans.len() as u64;
+                    for span in spans {
+                        buffer.upsert(Arc::new(span));
+                    }
+                    Ok(())
+                });
+                (found.map_err(|error| unreadable(&path, error))?, true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Recovered::default(), false),
+            Err(error) => return Err(error).during("open", &path),
+        };
+        opened.torn_bytes = found.torn_len;
+        let last = found.last.unwrap_or_default();
+        let stamp = Stamp {
+            epoch: last.epoch.max(opened.generation),
+            sequence: last.sequence.max(fold.sequence),
+        };
+        let keeps_log = self.options.durability != Durability::Buffered;
+        let log = if exists && found.len > 0 && (keeps_log || found.frames > 0) {
+            Some(Log::open(self.fs, self.dir, found.len, stamp).during("open", &path)?)
+        } else if keeps_log {
+            Some(Log::create(self.fs, self.dir, stamp).during("create", &path)?)
+        } else {
+            None
+        };
+        Ok((buffer, log))
+    }
+}
+
+fn spans_of(payload: &[u8]) -> Result<Vec<Span>, FrameFault> {
+    let fault = |reason: String| FrameFault::Spans { reason };
+    let spans = Span::batch_from_json(payload).map_err(|error| fault(error.to_string()))?;
+    for span in &spans {
+        span.validate().map_err(|error| fault(error.to_string()))?;
+    }
+    Ok(spans)
+}
+
+fn unreadable(path: &Path, error: ScanError) -> StoreError {
+    match error {
+        ScanError::Damaged { offset, fault } => StoreError::Damaged {
+            path: path.to_owned(),
+            offset: Some(offset),
+            what: fault.to_string(),
+        },
+        ScanError::Io(source) => StoreError::Io {
+            op: "read",
+            path: path.to_owned(),
+            source,
+        },
+    }
+}

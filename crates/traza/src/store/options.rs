@@ -1,0 +1,80 @@
+//! How a store works.
+
+use std::time::Duration;
+
+/// What has happened when a batch is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The spans are in memory. A crash loses those that no segment holds yet.
+    Buffered,
+    /// The spans are in the synced write-ahead log.
+    #[default]
+    Wal,
+    /// The spans are in a synced segment.
+    Flushed,
+}
+
+impl Durability {
+    /// The word that options and answers use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Wal => "wal",
+            Self::Flushed => "flushed",
+        }
+    }
+}
+
+/// Who seals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Upkeep {
+    /// A thread of the store, while others go on.
+    #[default]
+    Background,
+    /// The call that fills the buffer. For programs that do one thing after the other, and for tests.
+    Inline,
+}
+
+/// How a store works. The defaults are those of the format's facts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// When a batch is acknowledged.
+    pub durability: Durability,
+    /// Seal when so many spans are buffered; 0 switches that off.
+    pub flush_spans: usize,
+    /// Seal when the frames of the log have so many bytes; 0 switches that off.
+    pub flush_wal_bytes: u64,
+    /// Seal when the oldest buffered span waits for so long.
+    pub max_buffer_age: Option<Duration>,
+    /// How long a sync of the log waits for more batches.
+    pub commit_window: Duration,
+    /// Attribute strings above so many bytes become blobs.
+    pub payload_threshold: Option<usize>,
+    /// Who seals.
+    pub upkeep: Upkeep,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            flush_spans: 10_000,
+            flush_wal_bytes: 64 << 20,
+            max_buffer_age: Some(Duration::from_mins(5)),
+            commit_window: Duration::ZERO,
+            payload_threshold: None,
+            upkeep: Upkeep::default(),
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Above so many buffered spans a batch waits for a seal.
+    pub(crate) fn buffer_max(&self) -> usize {
+        match self.flush_spans {
+            0 => usize::MAX,
+            spans => spans.saturating_mul(4),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Answers that are about single traces and spans.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::buffer::in_order;
+use super::error::Result;
+use super::sealed::Sealed;
+use super::{Store, View};
+use crate::span::Span;
+
+impl Store {
+    /// The spans of a trace, at any age: the last version of each, in the order of their starts. Of all tenants, or of
+    /// one; `Some("")` is the default one. Empty when there is no such trace.
+    ///
+    /// # Errors
+    /// Damage of a segment that holds some of them; a failing disk.
+    pub fn get_trace(&self, trace_id: &str, tenant: Option<&str>) -> Result<Vec<Arc<Span>>> {
+        self.shared.view().trace(trace_id, tenant)
+    }
+}
+
+impl View {
+    pub(super) fn trace(&self, trace_id: &str, tenant: Option<&str>) -> Result<Vec<Arc<Span>>> {
+        let is_wanted = |span: &Span| tenant.is_none_or(|tenant| span.tenant == tenant);
+        // The newest comes first, and stays.
+        let mut newest: BTreeMap<(String, String), Arc<Span>> = BTreeMap::new();
+        let mut add = |span: Arc<Span>| {
+            if is_wanted(&span) {
+                let key = (span.tenant.clone(), span.span_id.clone());
+                newest.entry(key).or_insert(span);
+            }
+        };
+        self.buffer.trace(trace_id).cloned().for_each(&mut add);
+        for sealed in self.segments.iter().rev() {
+            let spans = sealed.trace(trace_id)?;
+            // Within a segment the later record counts, should it hold one identity twice.
+            spans.into_iter().rev().map(Arc::new).for_each(&mut add);
+        }
+        let mut spans: Vec<Arc<Span>> = newest.into_values().collect();
+        spans.sort_unstable_by(|a, b| in_order(a, b));
+        Ok(spans)
+    }
+
+    /// True when a newer source than segment `id` holds the identity of `span`.
+    pub(super) fn is_superseded(&self, span: &Span, id: u64) -> Result<bool> {
+        if self.buffer.holds(span) {
+            return Ok(true);
+        }
+        let hash = super::sealed::key_hash(span);
+        for newer in self.segments.iter().rev() {
+            if newer.id() <= id {
+                break;
+            }
+            if Sealed::holds(newer, span, hash)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,211 @@
+//! Turns the buffered spans into a segment, while others go on reading and writing.
+
+use std::io;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use durable::Access;
+
+use super::buffer::in_order;
+use super::error::{During as _, Result, in_segment};
+use super::sealed::{Sealed, key_hash};
+use super::{Shared, View, Writer, layout};
+use crate::record::{self, Record};
+use crate::segment;
+use crate::span::Span;
+use crate::wal::{self, Stamp};
+
+/// What a seal has taken out of the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drained {
+    /// How many spans.
+    pub(super) spans: usize,
+    /// The last frame of the log whose spans are in segments now; `None` for a store without a log.
+    pub(super) fold: Option<Stamp>,
+}
+
+impl Shared {
+    /// Seals all buffered spans. Answers how many.
+    ///
+    /// Crash points: before the rename there is a temporary file, which the next opening sweeps. Between the rename and
+    /// the cut of the log the spans are in both; replaying the log brings the same spans again, and the newer copy counts.
+    pub(super) fn seal(&self) -> Result<usize> {
+        self.seal_under(&self.permit()).map(|sealed| sealed.spans)
+    }
+
+    pub(super) fn permit(&self) -> MutexGuard<'_, ()> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`seal`](Self::seal) for a caller that has the permit.
+    pub(super) fn seal_under(&self, _permit: &MutexGuard<'_, ()>) -> Result<Drained> {
+        let (spans, id, fold) = {
+            let mut writer = self.writer();
+            let view = self.view();
+            let spans: Vec<Arc<Span>> = view.buffer.in_order().cloned().collect();
+            let fold = writer.log.as_ref().map(wal::Log::last);
+            if spans.is_empty() {
+                return Ok(Drained { spans: 0, fold });
+            }
+            // Claimed here: a later seal gets a higher name, also when this one fails.
+            let id = writer.next_segment;
+            writer.next_segment = id.saturating_add(1);
+            (spans, id, fold)
+        };
+        let sealed = self.write_segment(id, &spans);
+        let mut writer = self.writer();
+        let result = sealed.map(|sealed| {
+            self.adopt(&mut writer, &spans, sealed);
+            Drained {
+                spans: spans.len(),
+                fold,
+            }
+        });
+        match &result {
+            Ok(_) => writer.failure = None,
+            Err(error) => {
+                writer.failures = writer.failures.saturating_add(1);
+                writer.failure = Some(error.to_string());
+            }
+        }
+        drop(writer);
+        self.sealed.notify_all();
+        result
+    }
+
+    /// Shows the segment instead of the buffered spans that are in it, and shortens the log.
+    fn adopt(&self, writer: &mut Writer, spans: &[Arc<Span>], sealed: Sealed) {
+        let mut view = View::clone(&self.view());
+        let mut segments: Vec<Arc<Sealed>> = view.segments.to_vec();
+        segments.push(Arc::new(sealed));
+        view.segments = segments.into();
+        for span in spans {
+            view.buffer.evict(span);
+        }
+        let is_empty = view.buffer.is_empty();
+        writer.taken_in = view.buffer.len();
+        writer.oldest_ns = (!is_empty).then(|| self.clock.mono_ns());
+        self.set_view(view);
+        // When this fails the log only holds more than it must, or is rewritten before it is next used.
+        self.shorten_log(writer, is_empty).ok();
+    }
+
+    fn shorten_log(&self, writer: &mut Writer, is_empty: bool) -> Result<()> {
+        let Some(log) = &mut writer.log else {
+            return Ok(());
+        };
+        if is_empty {
+            log.reset().during("cut", &self.dir.join(wal::FILE_NAME))?;
+            self.commit.all_durable();
+            return Ok(());
+        }
+        let limit = self.options.flush_wal_bytes;
+        if limit > 0 && log.frames_len() >= limit {
+            return self.rewrite_log(writer);
+        }
+        Ok(())
+    }
+
+    /// True when the buffer should be sealed. Under the writer's lock.
+    pub(super) fn is_due(&self, writer: &Writer, buffered: usize) -> bool {
+        let options = &self.options;
+        let log_len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
+        let is_full = options.flush_spans > 0
+            && (buffered >= options.flush_spans || writer.taken_in >= options.flush_spans);
+        let is_long = options.flush_wal_bytes > 0 && log_len >= options.flush_wal_bytes;
+        buffered > 0 && (is_full || is_long || self.is_old(writer))
+    }
+
+    fn is_old(&self, writer: &Writer) -> bool {
+        match (writer.oldest_ns, self.options.max_buffer_age) {
+            (Some(oldest), Some(age)) => {
+                u128::from(self.clock.mono_ns().saturating_sub(oldest)) >= age.as_nanos()
+            }
+            _ => false,
+        }
+    }
+
+    /// Seals when the buffer is full, long in the log, or old.
+    pub(super) fn seal_when_due(&self) -> Result<usize> {
+        let is_due = {
+            let writer = self.writer();
+            self.is_due(&writer, self.view().buffer.len())
+        };
+        if is_due { self.seal() } else { Ok(0) }
+    }
+
+    /// Writes the segment of these spans, which are in the order of answers, and opens it again.
+    pub(super) fn write_segment(&self, id: u64, spans: &[Arc<Span>]) -> Result<Sealed> {
+        debug_assert!(spans.is_sorted_by(|a, b| in_order(a, b).is_le()));
+        let records = derive_all(spans);
+        let path = layout::segment_path(&self.dir, id);
+        if self.fs.exists(&path).during("look for", &path)? {
+            let error = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(error).during("create", &path);
+        }
+        let bytes = segment::encode(&records).map_err(in_segment(&path))?;
+        drop(records);
+        let published = self.publish_segment(&path, &bytes);
+        let opened = published.and_then(|()| Sealed::open(self.fs.as_ref(), &self.dir, id));
+        if opened.is_err() {
+            // Nothing refers to it, but the next opening would.
+            self.fs.remove_file(&path).ok();
+        }
+        let sealed = opened?;
+        sealed.set_keys(spans.iter().map(|span| key_hash(span)).collect());
+        Ok(sealed)
+    }
+
+    /// Puts the bytes at `path`.
+    fn publish_segment(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let fs = self.fs.as_ref();
+        let temporary = layout::temporary_path(&self.dir, layout::file_name(path));
+        match fs.remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).during("remove", &temporary);
+            }
+            _ => {}
+        }
+        let written = fs
+            .create_new(&temporary, Access::Shared)
+            .and_then(|mut file| {
+                file.append(bytes)?;
+                file.sync()
+            });
+        let placed = written
+            .during("write", &temporary)
+            .and_then(|()| fs.rename(&temporary, path).during("rename", &temporary));
+        if placed.is_err() {
+            // Swept at the next opening if not now.
+            fs.remove_file(&temporary).ok();
+        }
+        placed?;
+        fs.sync_dir(&self.dir).during("sync", &self.dir)
+    }
+}
+
+/// The records of the spans, derived on all cores.
+fn derive_all(spans: &[Arc<Span>]) -> Vec<Record> {
+    let derive = |spans: &[Arc<Span>]| -> Vec<Record> {
+        spans.iter().map(|span| record::derive(span)).collect()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if spans.len() < 512 || threads < 2 {
+        return derive(spans);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = spans
+            .chunks(spans.len().div_ceil(threads))
+            .map(|share| scope.spawn(move || derive(share)))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}

@@ -1,0 +1,20 @@
+//! The store: what is acknowledged is found again, whatever happens in between.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod filters;
+#[cfg(test)]
+mod generations;
+#[cfg(test)]
+mod locks;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod threads;
+#[cfg(test)]
+mod wal;

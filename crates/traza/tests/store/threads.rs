@@ -1,0 +1,116 @@
+//! Many threads at once, on a real disk.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use traza::json::{Object, Value};
+use traza::span::Span;
+use traza::store::{Filter, Query, Store, StoreOptions};
+
+use super::support::everything;
+
+fn span(trace: u64, number: u64, version: u64) -> Span {
+    Span {
+        trace_id: format!("trace-{trace}"),
+        span_id: format!("span-{number}"),
+        name: "work".to_owned(),
+        service: format!("service-{trace}"),
+        start_time_ns: 1_000 + number,
+        end_time_ns: 2_000 + number,
+        attributes: Object::from([("version".to_owned(), Value::from(version))]),
+        ..Span::default()
+    }
+}
+
+#[test]
+fn readers_see_one_version_of_every_span_while_others_write_and_seal() {
+    const SPANS: u64 = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::default();
+    options.flush_spans = 100;
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    let acknowledged: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3u64)
+            .map(|trace| {
+                let (store, acknowledged) = (&store, &acknowledged);
+                scope.spawn(move || {
+                    for version in 1..=60 {
+                        let batch = (0..SPANS).map(|number| span(trace, number, version));
+                        store.ingest(batch.collect()).unwrap();
+                        acknowledged[usize::try_from(trace).unwrap()]
+                            .store(version, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        for trace in 0..3u64 {
+            let (store, acknowledged, is_done) = (&store, &acknowledged, &is_done);
+            scope.spawn(move || {
+                while !is_done.load(Ordering::SeqCst) {
+                    let least =
+                        acknowledged[usize::try_from(trace).unwrap()].load(Ordering::SeqCst);
+                    let by_id = store.get_trace(&format!("trace-{trace}"), None).unwrap();
+                    let mut filter = Filter::default();
+                    filter.service = Some(format!("service-{trace}"));
+                    let by_query = store.query(&Query::new(filter)).unwrap().spans;
+                    for spans in [by_id, by_query] {
+                        let count = u64::try_from(spans.len()).unwrap();
+                        assert!(count == SPANS || count == 0 && least == 0, "{count}");
+                        let versions: Vec<u64> = spans
+                            .iter()
+                            .map(|span| span.attributes["version"].as_u64().unwrap())
+                            .collect();
+                        // A batch is seen whole, and one that was acknowledged is seen.
+                        assert!(versions.windows(2).all(|pair| pair[0] == pair[1]));
+                        assert!(versions.first().is_none_or(|version| *version >= least));
+                    }
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        is_done.store(true, Ordering::SeqCst);
+    });
+    assert!(store.stats().segments > 3, "{:?}", store.stats());
+    drop(store);
+    let store = Store::open(dir.path(), options).unwrap();
+    let found = everything(&store);
+    assert_eq!(found.len() as u64, 3 * SPANS);
+    assert!(
+        found
+            .values()
+            .all(|span| span.attributes["version"].as_u64() == Some(60))
+    );
+}
+
+#[test]
+fn threads_that_ingest_together_share_syncs_and_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), StoreOptions::default()).unwrap();
+    std::thread::scope(|scope| {
+        for trace in 0..8u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..25 {
+                    store.ingest(vec![span(trace, number, 1)]).unwrap();
+                }
+            });
+        }
+    });
+    // As a killed process leaves it: the log alone has the spans.
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["wal.log", "CURRENT"] {
+        let bytes = durable::read_all(&durable::RealFs, &dir.path().join(name), 1 << 20).unwrap();
+        durable::publish(&durable::RealFs, &copy.path().join(name), &bytes).unwrap();
+    }
+    let manifest = "generations/1/state-manifest.json";
+    let bytes = durable::read_all(&durable::RealFs, &dir.path().join(manifest), 1 << 20).unwrap();
+    let path = copy.path().join(manifest);
+    durable::create_folder(&durable::RealFs, path.parent().unwrap()).unwrap();
+    durable::publish(&durable::RealFs, &path, &bytes).unwrap();
+    let recovered = Store::open(copy.path(), StoreOptions::default()).unwrap();
+    assert_eq!(everything(&recovered).len(), 200);
+    assert_eq!(recovered.opened().replayed_frames, 200);
+}
