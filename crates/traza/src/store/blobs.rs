@@ -35,8 +35,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Blob`] when its bytes are not the content that the address names; [`StoreError::Io`].
     pub fn payload(&self, address: ContentAddress) -> Result<Option<Vec<u8>>> {
-        let path = self.shared.dir.join(address.relative_path());
-        let blob = match read_all(self.shared.fs.as_ref(), &path, BLOB_LEN_MAX) {
+        let path = self.shared.home.dir.join(address.relative_path());
+        let blob = match read_all(self.shared.fs(), &path, BLOB_LEN_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.during("read", &path)?,
         };

@@ -108,20 +108,15 @@ impl Buffer {
         }
     }
 
-    /// True when it holds a span with the identity of `span`.
-    pub(crate) fn holds(&self, span: &Span) -> bool {
-        !self.by_key.is_empty()
-            && self
-                .get(&span.tenant, &span.trace_id, &span.span_id)
-                .is_some()
-    }
-
-    /// The span with this identity.
-    pub(crate) fn get(&self, tenant: &str, trace_id: &str, span_id: &str) -> Option<&Arc<Span>> {
+    /// The span with the identity of `span`, if it holds one.
+    pub(crate) fn version_of(&self, span: &Span) -> Option<&Arc<Span>> {
+        if self.is_empty() {
+            return None;
+        }
         let probe = ByKey(Arc::new(Span {
-            trace_id: trace_id.to_owned(),
-            tenant: tenant.to_owned(),
-            span_id: span_id.to_owned(),
+            trace_id: span.trace_id.clone(),
+            tenant: span.tenant.clone(),
+            span_id: span.span_id.clone(),
             ..Span::default()
         }));
         self.by_key.get_key_value(&probe).map(|(span, _)| &span.0)

@@ -9,7 +9,6 @@ use super::error::{During as _, Result};
 use super::generation::{self, Fold, Manifest};
 use super::{Shared, Store, layout};
 use crate::segment::layout::FORMAT_VERSION;
-use crate::wal;
 
 impl Store {
     /// Seals what is buffered and writes the manifest of a new generation. Answers its number.
@@ -31,7 +30,7 @@ impl Store {
     /// A failing disk.
     pub fn manifest(&self) -> Result<Manifest> {
         let generation = self.shared.writer().generation;
-        Manifest::read(self.shared.fs.as_ref(), &self.shared.dir, generation)
+        Manifest::read(self.shared.fs(), &self.shared.home.dir, generation)
     }
 }
 
@@ -46,19 +45,19 @@ impl Shared {
             let epoch = writer.log.as_ref().map_or(0, |log| log.last().epoch);
             (writer.generation, epoch)
         };
-        let fs = self.fs.as_ref();
-        let before = Manifest::read(fs, &self.dir, live)?;
+        let fs = self.fs();
+        let before = Manifest::read(fs, &self.home.dir, live)?;
         let manifest = Manifest {
             generation: live.max(epoch).saturating_add(1),
             created_unix_ns: self.clock.wall_ns(),
             folded_through: drained.fold.map_or_else(Fold::default, Fold::from),
-            files: generation::digest_files(fs, &self.dir, &before.files)?,
+            files: generation::digest_files(fs, &self.home.dir, &before.files)?,
             segment_format: Some(FORMAT_VERSION),
         };
-        manifest.publish(fs, &self.dir)?;
+        manifest.publish(fs, &self.home.dir)?;
         self.enter(manifest.generation)?;
         drop(permit);
-        sweep_generations(fs, &self.dir, manifest.generation);
+        sweep_generations(fs, &self.home.dir, manifest.generation);
         Ok(manifest)
     }
 
@@ -72,11 +71,11 @@ impl Shared {
         };
         log.raise_epoch(generation);
         if is_empty {
-            log.reset().during("cut", &self.dir.join(wal::FILE_NAME))?;
+            log.reset().during("cut", &self.log_path())?;
             self.commit.all_durable();
             return Ok(());
         }
-        self.rewrite_log(&mut writer)
+        self.rewrite_log(&mut writer, &self.view().buffer)
     }
 }
 

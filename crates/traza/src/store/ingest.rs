@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use super::buffer::Buffer;
 use super::error::{During as _, Result, StoreError};
 use super::options::{Durability, Upkeep};
 use super::{Shared, Store, View, Writer, blobs};
@@ -46,7 +47,7 @@ impl Store {
         if let Some(len_max) = shared.options.payload_threshold {
             for span in &mut spans {
                 payload::offload(span, len_max, |address, text| {
-                    blobs::keep(shared.fs.as_ref(), &shared.dir, address, text)
+                    blobs::keep(shared.fs(), &shared.home.dir, address, text)
                 })?;
             }
         }
@@ -153,9 +154,9 @@ impl Shared {
     }
 
     fn append(&self, writer: &mut Writer, frame: &[u8]) -> Result<u64> {
-        let path = self.dir.join(wal::FILE_NAME);
+        let path = self.log_path();
         if writer.log.as_ref().is_some_and(wal::Log::is_broken) {
-            self.rewrite_log(writer)?;
+            self.rewrite_log(writer, &self.view().buffer)?;
         }
         if let Some(log) = &mut writer.log {
             log.append(frame).during("append to", &path)?;
@@ -163,23 +164,30 @@ impl Shared {
         Ok(self.commit.ticket())
     }
 
-    /// Puts exactly the buffered spans into the log. Under the writer's lock.
-    pub(super) fn rewrite_log(&self, writer: &mut Writer) -> Result<()> {
-        let path = self.dir.join(wal::FILE_NAME);
-        let view = self.view();
-        let spans = view.buffer.by_arrival();
+    /// Puts exactly the spans of `buffer` into the log. Under the writer's lock.
+    pub(super) fn rewrite_log(&self, writer: &mut Writer, buffer: &Buffer) -> Result<()> {
+        let path = self.log_path();
+        let spans = buffer.by_arrival();
         let payload = if spans.is_empty() {
             None
         } else {
             Some(frame_payload(spans)?)
         };
         if let Some(log) = &mut writer.log {
-            let fs = self.fs.as_ref();
+            let fs = self.fs();
             log.rewrite(fs, payload.as_deref())
                 .during("rewrite", &path)?;
             self.commit.adopt(log.for_sync(fs).during("open", &path)?);
         }
         Ok(())
+    }
+
+    /// Writes a broken log anew while what belongs into it is at hand. What fails here leaves unacknowledged bytes only.
+    pub(super) fn mend_log(&self) {
+        let mut writer = self.writer();
+        if writer.log.as_ref().is_some_and(wal::Log::is_broken) {
+            self.rewrite_log(&mut writer, &self.view().buffer).ok();
+        }
     }
 
     fn wait_for(&self, ticket: u64) -> Result<()> {
@@ -189,6 +197,6 @@ impl Shared {
         {
             log.set_broken();
         }
-        synced.during("sync", &self.dir.join(wal::FILE_NAME))
+        synced.during("sync", &self.log_path())
     }
 }

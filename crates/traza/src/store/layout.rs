@@ -37,6 +37,11 @@ pub(crate) fn segment_path(dir: &Path, id: u64) -> PathBuf {
     ))
 }
 
+/// The sidecar of the segment at `path`.
+pub(crate) fn sidecar_path(path: &Path) -> PathBuf {
+    path.with_extension("rollup")
+}
+
 /// Where a file that will be `name` is prepared; swept when a crash leaves it behind.
 pub(crate) fn temporary_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!(".{name}.{}.tmp", std::process::id()))
@@ -118,6 +123,11 @@ pub(crate) fn remove_all(fs: &dyn Fs, path: &Path) -> std::io::Result<()> {
         remove_all(fs, &entry)?;
     }
     fs.remove_dir(path)
+}
+
+/// The name of the journal of a merge whose first output is `segment`.
+pub(crate) fn merge_journal_name(segment: &str) -> String {
+    format!(".supersede.{segment}.journal")
 }
 
 /// True for the name of a journal of a merge.

@@ -12,6 +12,7 @@
 mod blobs;
 mod buffer;
 mod checkpoint;
+mod compact;
 pub mod error;
 mod filter;
 pub mod generation;
@@ -24,20 +25,24 @@ mod pin;
 mod query;
 mod read;
 mod restore;
+mod retain;
 mod seal;
 mod sealed;
 mod stats;
 mod upkeep;
 mod verify;
+mod write;
 
+pub use compact::Compacted;
 pub use error::{Result, StoreError};
 pub use filter::Filter;
 pub use ingest::Ingested;
 pub use open::Opened;
-pub use options::{Durability, StoreOptions, Upkeep};
+pub use options::{Compaction, Durability, Retention, StoreOptions, Upkeep};
 pub use pin::Pin;
 pub use query::{Cost, Cursor, Page, Query, SORT_MAX, Sort};
 pub use restore::{Restored, restore};
+pub use retain::Expired;
 pub use stats::Stats;
 pub use verify::verify;
 
@@ -50,22 +55,21 @@ use durable::{Clock, Fs};
 use crate::wal::{Commit, Log};
 use buffer::Buffer;
 use lock::StoreLock;
-use sealed::Sealed;
+use sealed::{Home, Sealed};
 
 /// An open store. Shared between threads; the one writer of its folder.
 #[derive(Debug)]
 pub struct Store {
     shared: Arc<Shared>,
-    upkeep: Option<JoinHandle<()>>,
+    upkeep: Vec<JoinHandle<()>>,
     opened: Opened,
 }
 
 /// What the threads of a store share.
 #[derive(Debug)]
 struct Shared {
-    fs: Arc<dyn Fs>,
+    home: Home,
     clock: Arc<dyn Clock>,
-    dir: PathBuf,
     options: StoreOptions,
     maintenance: Mutex<()>,
     permit: Mutex<()>,
@@ -108,6 +112,14 @@ struct View {
 }
 
 impl Shared {
+    fn fs(&self) -> &dyn Fs {
+        self.home.fs.as_ref()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.home.dir.join(crate::wal::FILE_NAME)
+    }
+
     fn writer(&self) -> MutexGuard<'_, Writer> {
         // A panic in between leaves a log that is at worst longer than it says, which its next use finds.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,7 +139,7 @@ impl Shared {
 impl Store {
     /// The folder.
     pub fn dir(&self) -> &Path {
-        &self.shared.dir
+        &self.shared.home.dir
     }
 
     /// How it works.
@@ -142,9 +154,10 @@ impl Drop for Store {
     fn drop(&mut self) {
         self.shared.writer().is_closing = true;
         self.shared.work.notify_all();
-        if let Some(upkeep) = self.upkeep.take() {
-            // It reports its failures through the store.
-            upkeep.join().ok();
+        self.shared.mend_log();
+        for thread in self.upkeep.drain(..) {
+            // They report their failures through the store.
+            thread.join().ok();
         }
         let lock = self
             .shared
@@ -153,7 +166,7 @@ impl Drop for Store {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(lock) = lock {
-            lock.release(self.shared.fs.as_ref());
+            lock.release(self.shared.fs());
         }
     }
 }

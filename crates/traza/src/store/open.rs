@@ -11,8 +11,8 @@ use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::lock::StoreLock;
 use super::options::{Durability, StoreOptions, Upkeep};
-use super::sealed::Sealed;
-use super::{Shared, Store, View, Writer, layout, restore, upkeep};
+use super::sealed::{Home, Sealed};
+use super::{Shared, Store, View, Writer, compact, layout, restore, upkeep};
 use crate::migration;
 use crate::segment::layout::FORMAT_VERSION;
 use crate::span::Span;
@@ -37,6 +37,8 @@ pub struct Opened {
     pub torn_bytes: u64,
     /// True when a restore that was interrupted was brought to its end.
     pub is_restored: bool,
+    /// Merges that were interrupted, and were brought to one of their ends.
+    pub resolved_merges: usize,
     /// Unfinished files that were removed.
     pub swept_files: usize,
 }
@@ -68,8 +70,14 @@ impl Store {
     ) -> Result<Self> {
         durable::create_folder(fs.as_ref(), dir).during("create", dir)?;
         let lock = StoreLock::take(fs.as_ref(), dir)?;
+        let home = Home {
+            fs,
+            dir: dir.to_owned(),
+            pricing: Arc::clone(&options.pricing),
+        };
         let opening = Opening {
-            fs: fs.as_ref(),
+            home: &home,
+            fs: home.fs.as_ref(),
             clock: clock.as_ref(),
             dir,
             options: &options,
@@ -77,15 +85,14 @@ impl Store {
         let (loaded, opened) = match opening.load() {
             Ok(loaded) => loaded,
             Err(error) => {
-                lock.release(fs.as_ref());
+                lock.release(home.fs.as_ref());
                 return Err(error);
             }
         };
         let background = options.upkeep == Upkeep::Background;
         let shared = Arc::new(Shared {
-            fs,
+            home,
             clock,
-            dir: dir.to_owned(),
             maintenance: Mutex::new(()),
             permit: Mutex::new(()),
             writer: Mutex::new(loaded.writer),
@@ -98,13 +105,13 @@ impl Store {
         });
         let mut store = Self {
             shared,
-            upkeep: None,
+            upkeep: Vec::new(),
             opened,
         };
         store.drain_foreign_log()?;
         if background {
             let started = upkeep::start(&store.shared);
-            store.upkeep = Some(started.during("start a thread for", dir)?);
+            store.upkeep = started.during("start a thread for", dir)?;
         }
         Ok(store)
     }
@@ -129,6 +136,7 @@ impl Store {
 }
 
 struct Opening<'o> {
+    home: &'o Home,
     fs: &'o dyn Fs,
     clock: &'o dyn Clock,
     dir: &'o Path,
@@ -154,6 +162,7 @@ impl Opening<'_> {
             None => self.adopt()?,
         };
         opened.swept_files = layout::sweep_temporaries(self.fs, self.dir)?;
+        opened.resolved_merges = compact::recover(self.fs, self.dir)?;
         let manifest = Manifest::read(self.fs, self.dir, opened.generation)?;
         let segments = self.segments()?;
         let next_segment = match segments.last() {
@@ -227,7 +236,7 @@ impl Opening<'_> {
         }
         layout::segments(self.fs, self.dir)?
             .into_iter()
-            .map(|(id, _)| Ok(Arc::new(Sealed::open(self.fs, self.dir, id)?)))
+            .map(|(id, _)| Ok(Arc::new(Sealed::open(self.home, id)?)))
             .collect()
     }
 

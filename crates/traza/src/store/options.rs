@@ -1,6 +1,10 @@
 //! How a store works.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::llm::Pricing;
 
 /// What has happened when a batch is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +57,42 @@ pub struct StoreOptions {
     pub payload_threshold: Option<usize>,
     /// Who seals.
     pub upkeep: Upkeep,
+    /// What models cost, for calls that do not say it themselves.
+    pub pricing: Arc<Pricing>,
+    /// How segments are merged; `None` leaves them as they were sealed.
+    pub compaction: Option<Compaction>,
+    /// How long spans are kept.
+    pub retention: Retention,
+}
+
+/// How segments are merged: when so many of about one size are the newest, they become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// How many; 2 at least.
+    pub fanout: usize,
+    /// Segments below so many bytes are of the smallest size; each further size is `fanout` times the one before.
+    pub base_len: u64,
+    /// A merge makes no segment longer than so many bytes; 0 switches that off. It bounds the memory of a merge.
+    pub output_len_max: u64,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self {
+            fanout: 4,
+            base_len: 8 << 20,
+            output_len_max: 64 << 20,
+        }
+    }
+}
+
+/// How long spans are kept, counted from their ends. `None` is for ever.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Of every tenant without an entry of its own.
+    pub ttl: Option<Duration>,
+    /// By tenant.
+    pub tenants: BTreeMap<String, Option<Duration>>,
 }
 
 impl Default for StoreOptions {
@@ -65,6 +105,9 @@ impl Default for StoreOptions {
             commit_window: Duration::ZERO,
             payload_threshold: None,
             upkeep: Upkeep::default(),
+            pricing: Arc::default(),
+            compaction: Some(Compaction::default()),
+            retention: Retention::default(),
         }
     }
 }

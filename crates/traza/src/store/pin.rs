@@ -39,12 +39,12 @@ impl Store {
     pub fn pin(&self, label: &str) -> Result<Pin> {
         check_label(label)?;
         let shared = &self.shared;
-        let fs = shared.fs.as_ref();
+        let fs = shared.fs();
         let _maintenance = shared
             .maintenance
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let pins = pins_path(&shared.dir);
+        let pins = pins_path(&shared.home.dir);
         let path = pins.join(label);
         if fs.exists(&path).during("look for", &path)? {
             return Err(StoreError::Invalid {
@@ -57,7 +57,7 @@ impl Store {
         let building = pins.join(format!(".{label}.pinning"));
         layout::remove_all(fs, &building).during("remove", &building)?;
         create_folder(fs, &building).during("create", &building)?;
-        let built = build(fs, &shared.dir, &building, &manifest)
+        let built = build(fs, &shared.home.dir, &building, &manifest)
             .and_then(|()| fs.rename(&building, &path).during("rename", &building));
         if built.is_err() {
             // The next pin of this name clears it if not now.
@@ -75,12 +75,12 @@ impl Store {
     pub fn unpin(&self, label: &str) -> Result<bool> {
         check_label(label)?;
         let shared = &self.shared;
-        let fs = shared.fs.as_ref();
+        let fs = shared.fs();
         let _maintenance = shared
             .maintenance
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let pins = pins_path(&shared.dir);
+        let pins = pins_path(&shared.home.dir);
         let path = pins.join(label);
         if !fs.exists(&path).during("look for", &path)? {
             return Ok(false);
@@ -100,8 +100,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Damaged`] naming a pin whose manifest cannot be read; a failing disk.
     pub fn pins(&self) -> Result<Vec<Pin>> {
-        let fs = self.shared.fs.as_ref();
-        pin_folders(fs, &self.shared.dir)?
+        let fs = self.shared.fs();
+        pin_folders(fs, &self.shared.home.dir)?
             .into_iter()
             .map(|path| {
                 let manifest = Manifest::read_file(fs, &path.join(MANIFEST_NAME))?;

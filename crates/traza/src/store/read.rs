@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::buffer::in_order;
 use super::error::Result;
-use super::sealed::Sealed;
 use super::{Store, View};
 use crate::span::Span;
 
@@ -44,18 +43,22 @@ impl View {
 
     /// True when a newer source than segment `id` holds the identity of `span`.
     pub(super) fn is_superseded(&self, span: &Span, id: u64) -> Result<bool> {
-        if self.buffer.holds(span) {
-            return Ok(true);
+        Ok(self.newer_version(span, id)?.is_some())
+    }
+
+    /// The newest version of `span`, if a newer source than segment `id` holds one.
+    pub(super) fn newer_version(&self, span: &Span, id: u64) -> Result<Option<Arc<Span>>> {
+        if let Some(buffered) = self.buffer.version_of(span) {
+            return Ok(Some(Arc::clone(buffered)));
         }
-        let hash = super::sealed::key_hash(span);
         for newer in self.segments.iter().rev() {
             if newer.id() <= id {
                 break;
             }
-            if Sealed::holds(newer, span, hash)? {
-                return Ok(true);
+            if let Some(version) = newer.version_of(span)? {
+                return Ok(Some(Arc::new(version)));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 }

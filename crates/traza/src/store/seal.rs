@@ -1,18 +1,11 @@
 //! Turns the buffered spans into a segment, while others go on reading and writing.
 
-use std::io;
-use std::num::NonZero;
-use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use durable::Access;
-
-use super::buffer::in_order;
-use super::error::{During as _, Result, in_segment};
-use super::sealed::{Sealed, key_hash};
-use super::{Shared, View, Writer, layout};
-use crate::record::{self, Record};
-use crate::segment;
+use super::error::{During as _, Result};
+use super::sealed::Sealed;
+use super::write::Contents;
+use super::{Shared, View, Writer};
 use crate::span::Span;
 use crate::wal::{self, Stamp};
 
@@ -53,7 +46,8 @@ impl Shared {
             writer.next_segment = id.saturating_add(1);
             (spans, id, fold)
         };
-        let sealed = self.write_segment(id, &spans);
+        let contents = Contents::of(&self.home, spans.iter().map(|span| Ok(Arc::clone(span))));
+        let sealed = contents.and_then(|contents| self.write_segment(id, contents));
         let mut writer = self.writer();
         let result = sealed.map(|sealed| {
             self.adopt(&mut writer, &spans, sealed);
@@ -96,13 +90,13 @@ impl Shared {
             return Ok(());
         };
         if is_empty {
-            log.reset().during("cut", &self.dir.join(wal::FILE_NAME))?;
+            log.reset().during("cut", &self.log_path())?;
             self.commit.all_durable();
             return Ok(());
         }
         let limit = self.options.flush_wal_bytes;
         if limit > 0 && log.frames_len() >= limit {
-            return self.rewrite_log(writer);
+            return self.rewrite_log(writer, &self.view().buffer);
         }
         Ok(())
     }
@@ -134,78 +128,4 @@ impl Shared {
         };
         if is_due { self.seal() } else { Ok(0) }
     }
-
-    /// Writes the segment of these spans, which are in the order of answers, and opens it again.
-    pub(super) fn write_segment(&self, id: u64, spans: &[Arc<Span>]) -> Result<Sealed> {
-        debug_assert!(spans.is_sorted_by(|a, b| in_order(a, b).is_le()));
-        let records = derive_all(spans);
-        let path = layout::segment_path(&self.dir, id);
-        if self.fs.exists(&path).during("look for", &path)? {
-            let error = io::Error::from(io::ErrorKind::AlreadyExists);
-            return Err(error).during("create", &path);
-        }
-        let bytes = segment::encode(&records).map_err(in_segment(&path))?;
-        drop(records);
-        let published = self.publish_segment(&path, &bytes);
-        let opened = published.and_then(|()| Sealed::open(self.fs.as_ref(), &self.dir, id));
-        if opened.is_err() {
-            // Nothing refers to it, but the next opening would.
-            self.fs.remove_file(&path).ok();
-        }
-        let sealed = opened?;
-        sealed.set_keys(spans.iter().map(|span| key_hash(span)).collect());
-        Ok(sealed)
-    }
-
-    /// Puts the bytes at `path`.
-    fn publish_segment(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        let fs = self.fs.as_ref();
-        let temporary = layout::temporary_path(&self.dir, layout::file_name(path));
-        match fs.remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).during("remove", &temporary);
-            }
-            _ => {}
-        }
-        let written = fs
-            .create_new(&temporary, Access::Shared)
-            .and_then(|mut file| {
-                file.append(bytes)?;
-                file.sync()
-            });
-        let placed = written
-            .during("write", &temporary)
-            .and_then(|()| fs.rename(&temporary, path).during("rename", &temporary));
-        if placed.is_err() {
-            // Swept at the next opening if not now.
-            fs.remove_file(&temporary).ok();
-        }
-        placed?;
-        fs.sync_dir(&self.dir).during("sync", &self.dir)
-    }
-}
-
-/// The records of the spans, derived on all cores.
-fn derive_all(spans: &[Arc<Span>]) -> Vec<Record> {
-    let derive = |spans: &[Arc<Span>]| -> Vec<Record> {
-        spans.iter().map(|span| record::derive(span)).collect()
-    };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    if spans.len() < 512 || threads < 2 {
-        return derive(spans);
-    }
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = spans
-            .chunks(spans.len().div_ceil(threads))
-            .map(|share| scope.spawn(move || derive(share)))
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    })
 }

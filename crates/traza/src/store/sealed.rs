@@ -1,39 +1,58 @@
-//! A segment of the store, open.
+//! A segment of the store, open, and the sidecar beside it.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use durable::Fs;
+use durable::{Access, Fs, read_all};
 
-use super::error::{Result, StoreError, in_segment};
+use super::error::{During as _, Result, StoreError, in_segment};
 use super::layout;
+use crate::llm::Pricing;
+use crate::rollup::{self, Binding, Fold, Rollup};
 use crate::segment::{Segment, StoredRecord};
 use crate::span::Span;
+
+/// A longer sidecar is not read: it is made again.
+const SIDECAR_LEN_MAX: u64 = 1 << 30;
+
+/// Where segments are, and with which prices their sums are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) dir: PathBuf,
+    pub(crate) pricing: Arc<Pricing>,
+}
 
 /// A sealed segment. Of two with one identity the newer one, which has the higher id, counts.
 #[derive(Debug)]
 pub(crate) struct Sealed {
+    home: Home,
     id: u64,
     path: PathBuf,
     segment: Segment,
-    /// The hashes of the identities of its spans, ascending. Loaded when they are first asked for.
-    keys: OnceLock<Box<[u64]>>,
+    /// Read from the sidecar, or made, when it is first asked for.
+    rollup: OnceLock<Arc<Rollup>>,
 }
 
 impl Sealed {
-    pub(crate) fn open(fs: &dyn Fs, dir: &Path, id: u64) -> Result<Self> {
-        let path = layout::segment_path(dir, id);
-        let segment = Segment::open(fs, &path).map_err(in_segment(&path))?;
+    pub(crate) fn open(home: &Home, id: u64) -> Result<Self> {
+        let path = layout::segment_path(&home.dir, id);
+        let segment = Segment::open(home.fs.as_ref(), &path).map_err(in_segment(&path))?;
         Ok(Self {
+            home: home.clone(),
             id,
             path,
             segment,
-            keys: OnceLock::new(),
+            rollup: OnceLock::new(),
         })
     }
 
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn segment(&self) -> &Segment {
@@ -58,6 +77,13 @@ impl Sealed {
         self.span(record.ordinal(), record.payload())
     }
 
+    /// All spans, in the order of their starts.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Result<Span>> + '_ {
+        self.segment
+            .scan()
+            .map(|record| self.stored_span(&record.map_err(self.error())?))
+    }
+
     /// The spans of a trace, of all tenants.
     pub(crate) fn trace(&self, trace_id: &str) -> Result<Vec<Span>> {
         let records = self.segment.trace(trace_id).map_err(self.error())?;
@@ -71,45 +97,79 @@ impl Sealed {
         Ok(spans)
     }
 
-    /// True when it holds a span with the identity of `span`, whose [`key_hash`] is `hash`.
-    pub(crate) fn holds(&self, span: &Span, hash: u64) -> Result<bool> {
-        if self.keys()?.binary_search(&hash).is_err() {
-            return Ok(false);
+    /// The span with the identity of `span`, if it holds one.
+    pub(crate) fn version_of(&self, span: &Span) -> Result<Option<Span>> {
+        let may_hold = self
+            .rollup()?
+            .may_hold(&span.tenant, &span.trace_id, &span.span_id);
+        if !may_hold {
+            return Ok(None);
         }
-        let spans = self.trace(&span.trace_id)?;
-        Ok(spans
-            .iter()
-            .any(|held| held.tenant == span.tenant && held.span_id == span.span_id))
+        let spans = self.trace(&span.trace_id)?.into_iter();
+        let is_same = |held: &Span| held.tenant == span.tenant && held.span_id == span.span_id;
+        Ok(spans.rev().find(is_same))
     }
 
-    fn keys(&self) -> Result<&[u64]> {
-        if let Some(keys) = self.keys.get() {
-            return Ok(keys);
+    /// What its spans add up to: as the sidecar says, or made from the spans, and then kept in a sidecar.
+    pub(crate) fn rollup(&self) -> Result<Arc<Rollup>> {
+        if let Some(rollup) = self.rollup.get() {
+            return Ok(Arc::clone(rollup));
         }
-        let mut keys = Vec::with_capacity(self.segment.record_count());
-        for record in self.segment.scan() {
-            let record = record.map_err(self.error())?;
-            keys.push(key_hash(&self.stored_span(&record)?));
-        }
-        keys.sort_unstable();
-        Ok(self.keys.get_or_init(|| keys.into()))
+        let rollup = if let Some(kept) = self.read_sidecar() {
+            kept
+        } else {
+            let mut fold = Fold::new(&self.home.pricing);
+            for span in self.spans() {
+                fold.push(&span?);
+            }
+            let made = fold.finish();
+            self.write_sidecar(&made);
+            made
+        };
+        Ok(Arc::clone(self.rollup.get_or_init(|| Arc::new(rollup))))
     }
 
-    /// Gives it the hashes of its identities, which the caller has at hand.
-    pub(crate) fn set_keys(&self, mut keys: Vec<u64>) {
-        keys.sort_unstable();
-        self.keys.get_or_init(|| keys.into());
+    fn binding(&self) -> Binding {
+        Binding::of(
+            self.segment.header(),
+            self.segment.file_len(),
+            &self.home.pricing,
+        )
+    }
+
+    fn read_sidecar(&self) -> Option<Rollup> {
+        let path = layout::sidecar_path(&self.path);
+        let bytes = read_all(self.home.fs.as_ref(), &path, SIDECAR_LEN_MAX).ok()?;
+        rollup::decode(&bytes, &self.binding()).ok()
+    }
+
+    /// Keeps the rollup of its spans. Whatever fails, the sidecar can be made again.
+    pub(crate) fn keep_rollup(&self, rollup: Rollup) {
+        self.write_sidecar(&rollup);
+        self.rollup.get_or_init(|| Arc::new(rollup));
+    }
+
+    fn write_sidecar(&self, rollup: &Rollup) {
+        let fs = self.home.fs.as_ref();
+        let path = layout::sidecar_path(&self.path);
+        let temporary = layout::temporary_path(&self.home.dir, layout::file_name(&path));
+        fs.remove_file(&temporary).ok();
+        let bytes = rollup::encode(rollup, &self.binding());
+        let written = fs
+            .create_new(&temporary, Access::Shared)
+            .and_then(|mut file| file.append(&bytes))
+            .and_then(|()| fs.rename(&temporary, &path));
+        if written.is_err() {
+            fs.remove_file(&temporary).ok();
+        }
     }
 }
 
-/// The hash of a span's identity: FNV-1a over tenant, trace id and span id with zero bytes between them.
-pub(crate) fn key_hash(span: &Span) -> u64 {
-    use std::hash::Hasher as _;
-    let mut hasher = fnv::FnvHasher::default();
-    hasher.write(span.tenant.as_bytes());
-    hasher.write(&[0]);
-    hasher.write(span.trace_id.as_bytes());
-    hasher.write(&[0]);
-    hasher.write(span.span_id.as_bytes());
-    hasher.finish()
+/// Removes the sidecar of the segment at `path`, so that nothing takes it for that of another content.
+pub(crate) fn remove_sidecar(fs: &dyn Fs, path: &Path) -> Result<()> {
+    let sidecar = layout::sidecar_path(path);
+    match fs.remove_file(&sidecar) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.during("remove", &sidecar),
+    }
 }

@@ -1,4 +1,4 @@
-//! The thread that seals.
+//! The threads of a store: one seals, one merges and expires. A merge can take long; a seal must not wait for it.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -6,46 +6,85 @@ use std::time::Duration;
 
 use super::Shared;
 
-/// How often it looks at the age of the buffer.
-const TICK: Duration = Duration::from_secs(1);
-/// How long it rests after a failure, so that a full disk is not asked over and over.
+/// How often the age of the buffer is looked at.
+const SEAL_TICK: Duration = Duration::from_secs(1);
+/// How often spans are looked at whose time may be over.
+const EXPIRY_TICK: Duration = Duration::from_mins(1);
+/// Rest after a failure, so that a full disk is not asked over and over.
 const REST: Duration = Duration::from_millis(200);
+/// The same for merges, which only save space and time.
+const MERGE_REST: Duration = Duration::from_secs(30);
 
-/// Starts it. It ends when the store is closed.
-pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<JoinHandle<()>> {
-    let shared = Arc::clone(shared);
-    std::thread::Builder::new()
-        .name("traza-upkeep".to_owned())
-        .spawn(move || run(&shared))
+/// Starts them. They end when the store is closed.
+pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let spawn = |name: &str, run: fn(&Shared)| {
+        let shared = Arc::clone(shared);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&shared))
+    };
+    Ok(vec![
+        spawn("traza-seal", seal)?,
+        spawn("traza-merge", merge)?,
+    ])
 }
 
-fn run(shared: &Shared) {
-    loop {
-        let mut writer = shared.writer();
+impl Shared {
+    /// Waits until there may be something to do. False when the store is closed.
+    fn wait_for_work(&self, at_most: Duration) -> bool {
+        let writer = self.writer();
         if writer.is_closing {
-            return;
+            return false;
         }
-        let is_due = shared.is_due(&writer, shared.view().buffer.len());
-        if !is_due {
-            (writer, _) = shared
-                .work
-                .wait_timeout(writer, TICK)
-                .unwrap_or_else(PoisonError::into_inner);
-            if writer.is_closing {
+        let (writer, _) = self
+            .work
+            .wait_timeout(writer, at_most)
+            .unwrap_or_else(PoisonError::into_inner);
+        !writer.is_closing
+    }
+
+    fn is_seal_due(&self) -> bool {
+        let writer = self.writer();
+        self.is_due(&writer, self.view().buffer.len())
+    }
+}
+
+fn seal(shared: &Shared) {
+    loop {
+        if !shared.is_seal_due() {
+            if !shared.wait_for_work(SEAL_TICK) {
                 return;
             }
             continue;
         }
-        drop(writer);
-        // The store keeps the reason, for those who wait for room and for `stats`.
-        if shared.seal().is_err() {
-            let writer = shared.writer();
-            drop(
-                shared
-                    .work
-                    .wait_timeout(writer, REST)
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+        // The store keeps the reason of a failure, for those who wait for room and for `stats`.
+        let rest = match shared.seal() {
+            Ok(_) => {
+                // There may be something to merge.
+                shared.work.notify_all();
+                continue;
+            }
+            Err(_) => REST,
+        };
+        if !shared.wait_for_work(rest) {
+            return;
+        }
+    }
+}
+
+fn merge(shared: &Shared) {
+    let mut expired_ns = shared.clock.mono_ns();
+    let mut rest = EXPIRY_TICK;
+    while shared.wait_for_work(rest) {
+        rest = EXPIRY_TICK;
+        if shared.compact().is_err() {
+            rest = MERGE_REST;
+        }
+        let now_ns = shared.clock.mono_ns();
+        if u128::from(now_ns.saturating_sub(expired_ns)) >= EXPIRY_TICK.as_nanos() {
+            expired_ns = now_ns;
+            // What fails is tried again with the next tick.
+            shared.expire().ok();
         }
     }
 }

@@ -10,12 +10,15 @@ use serde_json::{Map, Value, json};
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest, ManifestFile};
 use super::{layout, pin};
+use crate::llm::Pricing;
 use crate::payload::{self, ContentAddress};
+use crate::rollup::{self, Binding, RollupError};
 use crate::segment::{self, Segment, SegmentError};
 use crate::span::Span;
 use crate::wal;
 
 const BLOB_LEN_MAX: u64 = 1 << 31;
+const SIDECAR_LEN_MAX: u64 = 1 << 30;
 /// Says of each segment what one line can say of all.
 const TOLD_ONCE: &str = "not_authenticated";
 
@@ -138,7 +141,7 @@ impl Check<'_> {
             .extend(told.filter(|finding| finding.code != TOLD_ONCE));
         if verdict.verdict == Outcome::Intact {
             self.is_sound(path);
-            self.collect_references(path);
+            self.look_inside(path);
         }
         verdict
             .facts
@@ -147,15 +150,32 @@ impl Check<'_> {
             .unwrap_or(0)
     }
 
-    fn collect_references(&mut self, path: &Path) {
+    fn look_inside(&mut self, path: &Path) {
         let Ok(segment) = Segment::open(self.fs, path) else {
             return;
         };
+        self.sidecar(path, &segment);
         for record in segment.scan() {
             let span = record
                 .ok()
                 .and_then(|record| Span::from_json(record.payload()).ok());
             self.refers(span.iter());
+        }
+    }
+
+    fn sidecar(&mut self, path: &Path, segment: &Segment) {
+        let sidecar = layout::sidecar_path(path);
+        let Ok(bytes) = read_all(self.fs, &sidecar, SIDECAR_LEN_MAX) else {
+            return;
+        };
+        // With which prices it was made is not known here, and does not matter.
+        let binding = Binding::of(segment.header(), segment.file_len(), &Pricing::default());
+        match rollup::decode(&bytes, &binding) {
+            Ok(_) | Err(RollupError::Binding { .. }) => {}
+            Err(error) => {
+                let what = format!("{error}; it is a cache, and is made again when it is needed");
+                self.add(Severity::Note, "sidecar_unusable", &sidecar, what);
+            }
         }
     }
 

@@ -114,7 +114,7 @@ fn check(image: &Image, ledger: &Ledger<u64>, options: &StoreOptions) -> Result<
 fn acknowledged_spans_survive_a_crash_at_every_call_of_a_store_with_a_log() {
     let options = options(Durability::Wal);
     let swept = Sweep::default()
-        .seeded_images(4)
+        .seeded_images(2)
         .for_each_crash(
             |fs, ledger| ingest_all(fs, ledger, &options),
             |image, ledger| check(image, ledger, &options),
@@ -127,7 +127,7 @@ fn acknowledged_spans_survive_a_crash_at_every_call_of_a_store_with_a_log() {
 fn acknowledged_spans_survive_a_crash_at_every_call_of_a_store_that_seals_each_batch() {
     let options = options(Durability::Flushed);
     Sweep::default()
-        .seeded_images(2)
+        .seeded_images(1)
         .for_each_crash(
             |fs, ledger| ingest_all(fs, ledger, &options),
             |image, ledger| check(image, ledger, &options),
@@ -140,7 +140,7 @@ fn acknowledged_spans_survive_a_failure_and_then_a_crash_at_every_call() {
     for durability in [Durability::Wal, Durability::Flushed] {
         let options = options(durability);
         Sweep::default()
-            .seeded_images(2)
+            .seeded_images(1)
             .for_each_failure(
                 |fs, ledger| ingest_all(fs, ledger, &options),
                 |image, ledger| check(image, ledger, &options),

@@ -1,6 +1,8 @@
 //! The store: what is acknowledged is found again, whatever happens in between.
 
 #[cfg(test)]
+mod compaction;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;
@@ -12,6 +14,8 @@ mod generations;
 mod locks;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod retention;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use durable_sim::{SimFs, Survival};
 use traza::content;
 use traza::json::Value;
 use traza::span::Span;
-use traza::store::{Durability, Filter, Query, Sort, Store};
+use traza::store::{Compaction, Durability, Filter, Query, Sort, Store};
 
 use super::support::{Key, Random, everything, inline, key, open, span};
 
@@ -169,12 +169,20 @@ fn run(seed: u64, durability: Durability, steps: u64) {
     let mut options = inline();
     options.durability = durability;
     options.flush_spans = 40;
+    options.compaction = Some(Compaction {
+        fanout: 3,
+        base_len: 6_000,
+        output_len_max: 30_000,
+    });
     options.payload_threshold = seed.is_multiple_of(2).then_some(20);
     let mut fs = SimFs::new();
     let mut store = open(&fs, &options).unwrap();
     let mut model = Model::default();
     for version in 0..steps {
         match random.below(20) {
+            0 if random.below(2) == 0 => {
+                store.compact().unwrap();
+            }
             0 => {
                 store.flush().unwrap();
             }

@@ -1,0 +1,159 @@
+//! Writes segment files: new ones, and others in the place of old ones.
+
+use std::io;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::Arc;
+
+use durable::{Access, Fs};
+
+use super::error::{During as _, Result, in_segment};
+use super::sealed::{Home, Sealed, remove_sidecar};
+use super::{Shared, layout};
+use crate::record::{self, Record};
+use crate::rollup::{Fold, Rollup};
+use crate::segment;
+use crate::span::Span;
+
+/// Below so many spans a thread costs more than it saves.
+const PARALLEL_MIN: usize = 512;
+/// So many spans are taken from their iterator before they are derived together.
+const DERIVED_TOGETHER: usize = 4096;
+
+/// What goes into a segment, and its sums.
+pub(super) struct Contents {
+    records: Vec<Record>,
+    rollup: Rollup,
+}
+
+impl Contents {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// From spans in the order of answers.
+    pub(super) fn of(
+        home: &Home,
+        spans: impl IntoIterator<Item = Result<Arc<Span>>>,
+    ) -> Result<Self> {
+        let mut fold = Fold::new(&home.pricing);
+        let mut records = Vec::new();
+        let mut waiting = Vec::new();
+        for span in spans {
+            let span = span?;
+            fold.push(&span);
+            waiting.push(span);
+            if waiting.len() == DERIVED_TOGETHER {
+                records.append(&mut derive_all(&waiting));
+                waiting.clear();
+            }
+        }
+        records.append(&mut derive_all(&waiting));
+        Ok(Self {
+            records,
+            rollup: fold.finish(),
+        })
+    }
+}
+
+/// The records of the spans, derived on all cores.
+fn derive_all(spans: &[Arc<Span>]) -> Vec<Record> {
+    let derive = |spans: &[Arc<Span>]| -> Vec<Record> {
+        spans.iter().map(|span| record::derive(span)).collect()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if spans.len() < PARALLEL_MIN || threads < 2 {
+        return derive(spans);
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = spans
+            .chunks(spans.len().div_ceil(threads))
+            .map(|share| scope.spawn(move || derive(share)))
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
+
+impl Shared {
+    /// Writes segment `id`, which must not exist yet, durably, and opens it.
+    pub(super) fn write_segment(&self, id: u64, contents: Contents) -> Result<Sealed> {
+        let fs = self.fs();
+        let path = layout::segment_path(&self.home.dir, id);
+        if fs.exists(&path).during("look for", &path)? {
+            let error = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(error).during("create", &path);
+        }
+        let written = self.put_segment(id, &path, contents);
+        if written.is_err() {
+            // Nothing refers to it, but the next opening would.
+            fs.remove_file(&path).ok();
+        }
+        written
+    }
+
+    /// Replaces segment `id`, durably, and opens it.
+    pub(super) fn rewrite_segment(&self, id: u64, contents: Contents) -> Result<Sealed> {
+        let path = layout::segment_path(&self.home.dir, id);
+        // First: it could fit the new content by its length and times.
+        remove_sidecar(self.fs(), &path)?;
+        self.put_segment(id, &path, contents)
+    }
+
+    fn put_segment(&self, id: u64, path: &Path, contents: Contents) -> Result<Sealed> {
+        let bytes = segment::encode(&contents.records).map_err(in_segment(path))?;
+        drop(contents.records);
+        put(self.fs(), &self.home.dir, path, &bytes)?;
+        let sealed = Sealed::open(&self.home, id)?;
+        sealed.keep_rollup(contents.rollup);
+        Ok(sealed)
+    }
+
+    /// Removes the file of a segment and its sidecar. Durable after a sync of the folder.
+    pub(super) fn unlink_segment(&self, path: &Path) -> Result<()> {
+        remove_sidecar(self.fs(), path)?;
+        match self.fs().remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.during("remove", path),
+        }
+    }
+
+    /// Makes the names in the folder durable.
+    pub(super) fn sync_dir(&self) -> Result<()> {
+        self.fs()
+            .sync_dir(&self.home.dir)
+            .during("sync", &self.home.dir)
+    }
+}
+
+/// Puts the bytes at `path` in the folder `dir`: a temporary file, synced, renamed, and the folder synced.
+pub(super) fn put(fs: &dyn Fs, dir: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = layout::temporary_path(dir, layout::file_name(path));
+    match fs.remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).during("remove", &temporary);
+        }
+        _ => {}
+    }
+    let written = fs
+        .create_new(&temporary, Access::Shared)
+        .and_then(|mut file| {
+            file.append(bytes)?;
+            file.sync()
+        });
+    let placed = written
+        .during("write", &temporary)
+        .and_then(|()| fs.rename(&temporary, path).during("rename", &temporary));
+    if placed.is_err() {
+        // Swept at the next opening if not now.
+        fs.remove_file(&temporary).ok();
+    }
+    placed?;
+    fs.sync_dir(dir).during("sync", dir)
+}
