@@ -87,6 +87,9 @@ const BLOCKS: &[Block] = &[
     block("docs/formats/traza-segment.md", "segment-header-v6", || {
         markdown(traza::migration::v6::header_v6::FIELDS)
     }),
+    block("docs/formats/traza-store.md", "wal-frame", || {
+        markdown(traza::wal::frame_header::FIELDS)
+    }),
     block("docs/formats/traza-store.md", "rollup-prologue", || {
         markdown(rollup::prologue::FIELDS)
     }),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use durable::Outcome;
+use durable::{Access, Fs as _, Outcome};
 use durable_sim::{BoxError, Image, Ledger, SimFs, Sweep};
 use traza::json::{Object, Value};
 use traza::span::Span;
@@ -135,7 +135,6 @@ fn frames_of_spans_that_were_sealed_meanwhile_do_not_bring_them_back() {
     store.flush().unwrap();
     drop(store);
     // As if the log could not be cut after the seal.
-    use durable::{Access, Fs as _};
     fs.remove_file(&Path::new(DIR).join("wal.log")).unwrap();
     fs.create_new(&Path::new(DIR).join("wal.log"), Access::Shared)
         .unwrap()
