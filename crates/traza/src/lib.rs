@@ -7,6 +7,7 @@ pub mod fuzzing;
 pub mod histogram;
 pub mod json;
 pub mod llm;
+pub mod logs;
 pub mod migration;
 pub mod payload;
 pub mod record;
