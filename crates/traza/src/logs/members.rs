@@ -29,6 +29,14 @@ impl Members {
         Ok(Self(members))
     }
 
+    /// The members of the object `value`, which stands in `field`.
+    pub(super) fn of(value: Value, field: &'static str) -> Result<Self, LineFault> {
+        match value {
+            Value::Object(members) => Ok(Self(members)),
+            _ => Err(shape(field, "an object")),
+        }
+    }
+
     /// Any value, `null` too.
     pub(super) fn value(&mut self, field: &'static str) -> Result<Value, LineFault> {
         self.0.remove(field).ok_or(LineFault::Missing { field })
@@ -63,6 +71,10 @@ impl Members {
         }
     }
 
+    pub(super) fn u64(&mut self, field: &'static str) -> Result<u64, LineFault> {
+        unsigned(&self.value(field)?, field)
+    }
+
     /// An integer, 0 when absent.
     pub(super) fn u64_or_zero(&mut self, field: &'static str) -> Result<u64, LineFault> {
         match self.0.remove(field) {
@@ -75,6 +87,39 @@ impl Members {
         self.optional(field)
             .map(|value| unsigned(&value, field))
             .transpose()
+    }
+
+    /// The items of an array, each read by `item`.
+    pub(super) fn array<T>(
+        &mut self,
+        field: &'static str,
+        item: impl Fn(Value) -> Result<T, LineFault>,
+    ) -> Result<Vec<T>, LineFault> {
+        match self.value(field)? {
+            Value::Array(items) => items.into_iter().map(item).collect(),
+            _ => Err(shape(field, "an array")),
+        }
+    }
+
+    /// An array, empty when absent.
+    pub(super) fn array_or_empty<T>(
+        &mut self,
+        field: &'static str,
+        item: impl Fn(Value) -> Result<T, LineFault>,
+    ) -> Result<Vec<T>, LineFault> {
+        if self.0.contains_key(field) {
+            self.array(field, item)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// The schema number, which has to be one of 1 to `newest`: a later one may mean something else by the same names.
+    pub(super) fn schema(&mut self, newest: u64) -> Result<(), LineFault> {
+        match self.u64("schema")? {
+            found if (1..=newest).contains(&found) => Ok(()),
+            found => Err(LineFault::Schema { found, newest }),
+        }
     }
 }
 
@@ -143,6 +188,12 @@ impl Writer {
 
     pub(super) fn value(&mut self, name: &str, value: &Value) -> &mut Self {
         value.write(self.name(name));
+        self
+    }
+
+    /// A member whose value is JSON text already.
+    pub(super) fn json(&mut self, name: &str, json: &str) -> &mut Self {
+        self.name(name).push_str(json);
         self
     }
 }

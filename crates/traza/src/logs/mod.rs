@@ -8,3 +8,4 @@
 pub mod annotation;
 pub mod file;
 mod members;
+pub mod tombstone;

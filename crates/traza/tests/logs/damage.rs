@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use traza::logs::annotation;
 use traza::logs::file::{Healed, LineFormat, LogError, scan};
+use traza::logs::{annotation, tombstone};
 
 use crate::disk::{LOG, fixture};
 
@@ -89,4 +89,14 @@ fn check<R: PartialEq + std::fmt::Debug>(bytes: &[u8], format: &LineFormat<R>) {
 #[test]
 fn any_damage_of_a_byte_of_annotations_is_refused_healed_at_the_end_or_another_value() {
     check(&first_lines("annotations.jsonl", 3), &annotation::FORMAT);
+}
+
+#[test]
+fn any_damage_of_a_byte_of_tombstones_is_refused_healed_at_the_end_or_another_value() {
+    let bytes = first_lines("tombstones.jsonl", 4);
+    let erased_span = bytes.split_inclusive(|byte| *byte == b'\n').skip(2);
+    check(
+        &erased_span.flatten().copied().collect::<Vec<_>>(),
+        &tombstone::FORMAT,
+    );
 }

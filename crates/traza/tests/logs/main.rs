@@ -14,3 +14,5 @@ mod damage;
 mod disk;
 #[cfg(test)]
 mod healing;
+#[cfg(test)]
+mod tombstones;
