@@ -59,6 +59,15 @@ impl Members {
         }
     }
 
+    pub(super) fn optional_string(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<String>, LineFault> {
+        self.optional(field)
+            .map(|value| string(value, field))
+            .transpose()
+    }
+
     /// The tenant under either of its names, empty when absent.
     pub(super) fn tenant(&mut self) -> Result<String, LineFault> {
         let alias = self.0.remove(TENANT_ALIAS);
@@ -189,6 +198,13 @@ impl Writer {
     pub(super) fn value(&mut self, name: &str, value: &Value) -> &mut Self {
         value.write(self.name(name));
         self
+    }
+
+    pub(super) fn optional(&mut self, name: &str, value: Option<&Value>) -> &mut Self {
+        match value {
+            Some(value) => self.value(name, value),
+            None => self,
+        }
     }
 
     /// A member whose value is JSON text already.

@@ -6,6 +6,7 @@
 //! is a parameter.
 
 pub mod annotation;
+pub mod eval;
 pub mod file;
 mod members;
 pub mod tombstone;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use traza::logs::file::{Healed, LineFormat, LogError, scan};
-use traza::logs::{annotation, tombstone};
+use traza::logs::{annotation, eval, tombstone};
 
 use crate::disk::{LOG, fixture};
 
@@ -99,4 +99,13 @@ fn any_damage_of_a_byte_of_tombstones_is_refused_healed_at_the_end_or_another_va
         &erased_span.flatten().copied().collect::<Vec<_>>(),
         &tombstone::FORMAT,
     );
+}
+
+#[test]
+fn any_damage_of_a_byte_of_evals_is_refused_healed_at_the_end_or_another_value() {
+    let bytes = first_lines("evals.jsonl", 6);
+    let mut lines: Vec<_> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    // The version is the longest, and like the others.
+    lines.remove(3);
+    check(&lines.concat(), &eval::FORMAT);
 }

@@ -13,6 +13,12 @@ mod damage;
 #[cfg(test)]
 mod disk;
 #[cfg(test)]
+mod eval_crash;
+#[cfg(test)]
+mod eval_model;
+#[cfg(test)]
+mod evals;
+#[cfg(test)]
 mod healing;
 #[cfg(test)]
 mod tombstones;
