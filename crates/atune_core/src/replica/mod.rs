@@ -9,12 +9,14 @@ mod lifecycle;
 mod outbox;
 mod raw;
 mod refusal;
+mod values;
 mod view;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use refusal::Refusal;
+pub use values::Values;
 pub use view::{
     Outbox, OutboxEffect, ParamKey, States, Study, Trial, TrialParam, TrialReport, TrialTimes,
 };
@@ -271,7 +273,12 @@ impl Replica {
                 value: param.value.clone(),
             })
             .collect();
-        self.trial_mut(id)?.params.extend(with_keys);
+        let present = &mut self.trial_mut(id)?.params;
+        if present.is_empty() {
+            *present = with_keys;
+        } else {
+            present.extend(with_keys);
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::number::JsonF64;
+use super::values::Values;
 use crate::outbox::{Attempt, Effect, Intent, Phase};
 use crate::space::{Distribution, ParamValue, Template};
 use crate::trial::{StateBlob, StateScope, StudyConfig, StudyId, TrialId, TrialState, WorkerId};
@@ -51,7 +51,7 @@ pub struct TrialReport {
     /// The step, in the study's resource unit.
     pub step: u64,
     /// One value per direction.
-    pub values: Box<[JsonF64]>,
+    pub values: Values,
 }
 
 /// One trial.
@@ -72,7 +72,7 @@ pub struct Trial {
     /// Its intermediate values, in the order they were reported.
     pub reports: Vec<TrialReport>,
     /// Its final values.
-    pub values: Option<Box<[JsonF64]>>,
+    pub values: Option<Values>,
     /// Who owns it now.
     pub owner: Option<WorkerId>,
     /// How often ownership changed.
