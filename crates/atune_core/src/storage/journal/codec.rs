@@ -2,10 +2,14 @@
 
 use durable::checksum::fnv1a_64;
 
+use super::canonical::{Canonical, Text, read_first};
 use super::error::Fault;
 use super::record::{
     EXTENT_MAGIC, ExtentHeader, ExtentPointer, Head, Header, METADATA_LEN_MAX, OpLine,
 };
+
+/// What an operation line starts with.
+const OP_PREFIX: &str = r#"{"record":"op","#;
 
 /// A record line whose first member says which record it is.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -81,14 +85,42 @@ pub(super) fn decode_header(line: &[u8]) -> Result<Header, Fault> {
     }
 }
 
+/// Reads the operation line at the front of `bytes`; answers it and its length with newline.
+pub(super) fn first_op(bytes: &[u8]) -> Result<(OpLine, usize), Fault> {
+    if let Some((CanonicalOp(op), len)) = read_first(bytes)
+        && bytes.get(len) == Some(&b'\n')
+    {
+        return Ok((op, len + 1));
+    }
+    let end = bytes.iter().position(|&b| b == b'\n');
+    let line = end.and_then(|end| bytes.get(..end));
+    let line = line.ok_or_else(|| Fault::BadRecord("the last line has no end".to_owned()))?;
+    Ok((decode_op_as_json(line)?, line.len() + 1))
+}
+
 /// Reads an operation line.
 pub(super) fn decode_op(line: &[u8]) -> Result<OpLine, Fault> {
+    match read_first(line) {
+        Some((CanonicalOp(op), len)) if len == line.len() => Ok(op),
+        _ => decode_op_as_json(line),
+    }
+}
+
+/// An operation line without its newline.
+struct CanonicalOp(OpLine);
+
+impl Canonical for CanonicalOp {
+    fn read(text: &mut Text<'_>) -> Option<Self> {
+        text.skip(OP_PREFIX)?;
+        OpLine::read_members(text).map(Self)
+    }
+}
+
+/// Reads an operation line in any spelling, or says what is wrong with it.
+fn decode_op_as_json(line: &[u8]) -> Result<OpLine, Fault> {
     // The member `record` is the first of every writer's lines: reading it so saves a pass.
-    const PREFIX: &[u8] = br#"{"record":"op","#;
-    if let Some(rest) = line.strip_prefix(PREFIX) {
-        let mut object = Vec::with_capacity(rest.len() + 1);
-        object.push(b'{');
-        object.extend_from_slice(rest);
+    if let Some(rest) = line.strip_prefix(OP_PREFIX.as_bytes()) {
+        let object = [b"{", rest].concat();
         return serde_json::from_slice(&object).map_err(|e| Fault::BadRecord(e.to_string()));
     }
     match serde_json::from_slice(line) {
@@ -119,9 +151,19 @@ pub(super) fn decode_head_file(bytes: &[u8]) -> Result<(Header, Head), Fault> {
 
 /// Reads the metadata line of an extent at the front of `bytes`; answers it and its length with newline.
 pub(super) fn decode_extent(bytes: &[u8]) -> Result<(ExtentHeader, usize), Fault> {
-    let line = first_line(bytes, METADATA_LEN_MAX)?;
-    let header: ExtentHeader =
-        serde_json::from_slice(line).map_err(|e| Fault::BadRecord(e.to_string()))?;
+    let (header, len): (ExtentHeader, _) = match read_first(bytes) {
+        Some((header, len)) if len < METADATA_LEN_MAX && bytes.get(len) == Some(&b'\n') => {
+            (header, len)
+        }
+        _ => {
+            let line = first_line(bytes, METADATA_LEN_MAX)?;
+            let header = serde_json::from_slice(line);
+            (
+                header.map_err(|e| Fault::BadRecord(e.to_string()))?,
+                line.len(),
+            )
+        }
+    };
     if header.magic != EXTENT_MAGIC {
         return Err(Fault::BadMagic(header.magic));
     }
@@ -136,7 +178,7 @@ pub(super) fn decode_extent(bytes: &[u8]) -> Result<(ExtentHeader, usize), Fault
             found,
         });
     }
-    Ok((header, line.len() + 1))
+    Ok((header, len + 1))
 }
 
 fn check_pointer(pointer: &ExtentPointer) -> Result<(), Fault> {
@@ -159,7 +201,156 @@ pub(super) fn check_name(name: &str) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
+
+    /// The file of the golden study, with its metadata lines and operations.
+    const GOLDEN: &str = include_str!("../../../tests/goldens/journal_full_study_v6.jsonl");
+
+    /// Lines of operations that the golden study has not, or not with such values. In the last three,
+    /// members are null that writers leave out, and the other way round.
+    const MORE: &str = r#"{"record":"op","seq":1,"worker":0,"at_millis":1,"op":{"kind":"lifecycle-reserve","study":0,"trial":1,"number":1,"managed":true}}
+{"record":"op","seq":2,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-claim","trial":1,"from":"Waiting","worker":1,"heartbeat_millis":7,"epoch":1,"heartbeat_seq":1,"params":[{"name":"größe","dist":{"Float":{"low":-1.0,"high":0.12345600000000001,"log":false,"step":0.25}},"value":{"F64":-0.0}},{"name":"","dist":"Bool","value":{"Bool":true}},{"name":"n","dist":{"Int":{"low":-9223372036854775808,"high":9223372036854775807,"log":false,"step":1}},"value":{"I64":-5}}]}}
+{"record":"op","seq":3,"worker":1,"at_millis":18446744073709551615,"op":{"kind":"lifecycle-renew","trial":1,"worker":1,"epoch":1,"heartbeat_millis":8,"heartbeat_seq":2}}
+{"record":"op","seq":4,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-fenced","trial":1,"worker":1,"epoch":1,"mutation":{"kind":"report","step":1,"values":[5e-324,1.7976931348623157e+308,1e-7,123456789012345.0,0.1234567890123456]}}}
+{"record":"op","seq":5,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-fenced","trial":1,"worker":1,"epoch":1,"mutation":{"kind":"params-batch","params":[{"name":"c","dist":{"Cat":{"choices":{"version":1,"choices":[{"label":"a","value":{"type":"int","value":-3}},{"label":"b","value":{"type":"int","value":64}},{"label":"c","value":{"type":"float","value":0.5}},{"label":"d","value":{"type":"bool","value":false}},{"label":"e","value":{"type":"null","value":null}}]}}},"value":{"Cat":4}}]}}}
+{"record":"op","seq":6,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-terminal","trial":1,"worker":1,"epoch":1,"outcome":{"state":"Failed","error":"e"},"intent":{"sampler":true,"scheduler":false,"callbacks":["c","d"]}}}
+{"record":"op","seq":7,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-terminal","trial":1,"worker":1,"epoch":1,"outcome":{"state":"Complete","values":[0.5]}}}
+{"record":"op","seq":8,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-fail-stale","trial":1,"observed_state":"Running","owner":1,"epoch":1,"heartbeat_millis":7,"heartbeat_seq":1,"now_millis":9,"grace_millis":1,"reason":"late"}}
+{"record":"op","seq":9,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-abandon","trial":1,"reason":"no"}}
+{"record":"op","seq":10,"worker":1,"at_millis":1,"op":{"kind":"outbox-advance","key":{"trial":1,"epoch":1},"phase":"Effects","effects":[]}}
+{"record":"op","seq":11,"worker":1,"at_millis":1,"op":{"kind":"outbox-effect-complete","key":{"trial":1,"epoch":1,"index":0}}}
+{"record":"op","seq":12,"worker":1,"at_millis":1,"op":{"kind":"outbox-replacement","effect":{"trial":1,"epoch":1,"index":0},"study":0,"trial":2,"number":2,"attempt":{"number":1,"max":2},"retry_of":1}}
+{"record":"op","seq":13,"worker":1,"at_millis":1,"op":{"kind":"params-batch","trial":0,"params":[{"name":"x","dist":{"Float":{"low":0.0,"high":1.0,"log":false}},"value":{"F64":0.5}}]}}
+{"record":"op","seq":14,"worker":1,"at_millis":1,"op":{"kind":"lifecycle-terminal","trial":1,"worker":1,"epoch":1,"outcome":{"state":"Pruned","values":null,"blob":null},"intent":null}}
+{"magic":"atune.extent/6","first":1,"last":1,"start":90,"payload_len":239,"checksum":1}"#;
+
+    fn lines() -> impl Iterator<Item = &'static str> {
+        GOLDEN.lines().chain(MORE.lines())
+    }
+
+    fn read_whole<T: Canonical>(line: &str) -> Option<T> {
+        let (value, len) = read_first(line.as_bytes())?;
+        (len == line.len()).then_some(value)
+    }
+
+    /// Asserts that a line that is read as one that a writer spelled means to the JSON library what it
+    /// was read as. Answers whether it was.
+    fn means_the_same(line: &str) -> bool {
+        if let Some(CanonicalOp(op)) = read_whole(line) {
+            let expected = decode_op_as_json(line.as_bytes());
+            assert_eq!(expected.as_ref(), Ok(&op), "{line}");
+            // The signs of zeros too.
+            assert_eq!(expected.map(|op| op_line(&op)), Ok(op_line(&op)), "{line}");
+            return true;
+        }
+        if let Some(header) = read_whole::<ExtentHeader>(line) {
+            assert_eq!(serde_json::from_str::<ExtentHeader>(line).unwrap(), header);
+            return true;
+        }
+        false
+    }
+
+    #[test]
+    fn what_journals_are_full_of_is_read_without_the_json_library() {
+        let rare = [
+            r#""record":"header""#,
+            r#"{"tip":"#,
+            r#""previous":null"#,
+            r#""create-study""#,
+            r#""put-state""#,
+            r#""template":"#,
+            r#""value":{"fold""#,
+            r#""NaN","#,
+        ];
+        for line in lines() {
+            let is_rare = rare.iter().any(|part| line.contains(part));
+            // Null is what a writer puts there: only the first extent has it, which is read as well.
+            let is_first_extent = line.contains(rare[2]);
+            assert_eq!(means_the_same(line), !is_rare || is_first_extent, "{line}");
+        }
+    }
+
+    /// What a line consists of: what stands between the signs of JSON, and these.
+    fn pieces(line: &str) -> Vec<String> {
+        let mut pieces = vec![String::new()];
+        for sign in line.chars() {
+            if r#"{}[]:,""#.contains(sign) {
+                pieces.extend([sign.to_string(), String::new()]);
+            } else if let Some(piece) = pieces.last_mut() {
+                piece.push(sign);
+            }
+        }
+        pieces.retain(|piece| !piece.is_empty());
+        pieces
+    }
+
+    fn foreign_piece() -> impl Strategy<Value = String> {
+        let odd = [
+            "",
+            " ",
+            "\t",
+            "\r",
+            "\0",
+            "\\",
+            "\\u0061",
+            "\\\"",
+            "\u{7f}",
+            "é",
+            "null",
+            "true",
+            "-",
+            "-0",
+            "00",
+            "01",
+            "1.",
+            ".5",
+            "0.0",
+            "-0.0",
+            "1E5",
+            "1e5",
+            "1e+5",
+            "1e-5",
+            "1e400",
+            "-1e-400",
+            "1.5e",
+            "1e05",
+            "18446744073709551616",
+            "9223372036854775808",
+            "-9223372036854775808",
+            "4294967296",
+            "0.1000000000000000055511151231257827",
+            "9007199254740993.0",
+            "\"NaN\"",
+        ];
+        let pool: Vec<String> = lines().flat_map(pieces).collect();
+        prop_oneof![
+            proptest::sample::select(odd.map(str::to_owned).to_vec()),
+            proptest::sample::select(pool),
+            any::<f64>().prop_map(|v| serde_json::to_string(&v).unwrap()),
+            any::<u64>().prop_map(|v| v.to_string()),
+            "-?[0-9]{1,18}\\.[0-9]{1,18}(e[+-]?[0-9]{1,3})?",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn a_line_that_is_read_without_the_json_library_means_to_it_the_same(
+            line in any::<Index>(),
+            changes in proptest::collection::vec((any::<Index>(), foreign_piece()), 1..4),
+        ) {
+            let mut pieces = pieces(lines().nth(line.index(lines().count())).unwrap());
+            for (place, piece) in changes {
+                let place = place.index(pieces.len());
+                pieces[place] = piece;
+            }
+            means_the_same(&pieces.concat());
+        }
+    }
 
     #[test]
     fn a_name_that_leads_out_of_the_folder_is_refused() {

@@ -301,34 +301,34 @@ pub(super) fn walk_back(
 }
 
 fn place(files: &mut DataFiles, number: u32, at: &ExtentPointer) -> Result<(Place, ExtentHeader)> {
-    let path = files.path(number).to_owned();
-    let corrupt = |fault| JournalError::corrupt(&path, Section::Extent, at.offset, fault);
+    let corrupt = |files: &DataFiles, fault| {
+        JournalError::corrupt(files.path(number), Section::Extent, at.offset, fault)
+    };
     let end = at.offset.saturating_add(at.len);
     if end > files.len(number) {
         let file_len = files.len_now(number)?;
         if end > file_len {
-            return Err(corrupt(Fault::PastEnd { end, file_len }));
+            return Err(corrupt(files, Fault::PastEnd { end, file_len }));
         }
     }
     // A short extent is fetched whole: its operations are wanted next.
     let len = usize::try_from(at.len)
         .unwrap_or(usize::MAX)
         .min(READ_LEN_MIN.max(METADATA_LEN_MAX));
-    let (header, metadata_len) =
-        decode_extent(files.bytes(number, at.offset, len, true)?).map_err(corrupt)?;
+    let decoded = decode_extent(files.bytes(number, at.offset, len, true)?);
+    let (header, metadata_len) = decoded.map_err(|fault| corrupt(files, fault))?;
     let found = header.payload_len.saturating_add(metadata_len as u64);
     if found != at.len {
-        return Err(corrupt(Fault::WrongLength {
-            pointer: at.len,
-            found,
-        }));
+        let pointer = at.len;
+        return Err(corrupt(files, Fault::WrongLength { pointer, found }));
     }
     if header.payload_len > PAYLOAD_LEN_READ_MAX {
-        return Err(corrupt(Fault::TooLong {
+        let fault = Fault::TooLong {
             what: "an extent's payload",
             len: header.payload_len,
             max: PAYLOAD_LEN_READ_MAX,
-        }));
+        };
+        return Err(corrupt(files, fault));
     }
     let place = Place {
         file: number,

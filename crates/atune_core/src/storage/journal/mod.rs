@@ -2,6 +2,7 @@
 
 mod acquire;
 mod aside;
+mod canonical;
 mod codec;
 mod error;
 mod facts;

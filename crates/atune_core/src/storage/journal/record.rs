@@ -9,6 +9,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::canonical::{Canonical, Text, members};
 use crate::lifecycle::{FencedMutation, Outcome};
 use crate::number::JsonF64;
 use crate::outbox::{Attempt, Effect, EffectKey, Intent, OutboxKey, Phase};
@@ -57,12 +58,24 @@ macro_rules! record {
         }
 
         impl $name {
+            /// Reads the members behind the brace, or behind the members that told which record it is.
+            pub(super) fn read_members(text: &mut Text<'_>) -> Option<Self> {
+                members!(text, Self { $($field),+ })
+            }
+
             /// The record as the format page shows it.
             pub const TABLE: RecordTable = RecordTable {
                 name: $wire,
                 meaning: $meaning,
                 members: &[$(Member { name: stringify!($field), meaning: $text }),+],
             };
+        }
+
+        impl Canonical for $name {
+            fn read(text: &mut Text<'_>) -> Option<Self> {
+                text.skip("{")?;
+                Self::read_members(text)
+            }
         }
     };
 }
@@ -133,8 +146,20 @@ macro_rules! operations {
             }
         })+
 
+        impl Canonical for Op {
+            fn read(text: &mut Text<'_>) -> Option<Self> {
+                text.skip("{\"kind\":")?;
+                let kind = text.word()?;
+                text.skip(",")?;
+                $(if kind == $kind.as_bytes() {
+                    return $name::read_members(text).map(Self::$name);
+                })+
+                None
+            }
+        }
+
         /// Reads the members of an operation whose `kind` came first, without keeping them aside.
-        fn members<'de, A: MapAccess<'de>>(kind: &str, map: A) -> Result<Op, A::Error> {
+        fn members_of<'de, A: MapAccess<'de>>(kind: &str, map: A) -> Result<Op, A::Error> {
             match kind {
                 $($kind => $name::deserialize(MapAccessDeserializer::new(map)).map(Op::$name),)+
                 other => Err(A::Error::custom(format_args!(
@@ -340,7 +365,7 @@ impl<'de> Deserialize<'de> for Op {
                     }
                     let kind: String = map.next_value()?;
                     if kept.is_empty() {
-                        return members(&kind, map);
+                        return members_of(&kind, map);
                     }
                     while let Some(name) = map.next_key()? {
                         keep(&mut kept, name, &mut map)?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use durable::checksum::fnv1a_64;
 
-use super::codec::decode_op;
+use super::codec::first_op;
 use super::error::{Fault, JournalError, Result, Section};
 use super::history::{DataFiles, Place};
 use super::record::OpLine;
@@ -120,14 +120,9 @@ fn decode(payload: &[u8], place: &Place, path: &Path, take: &mut Take<'_>) -> Re
     let corrupt = |offset, fault| JournalError::corrupt(path, Section::Operations, offset, fault);
     let (mut offset, _) = place.payload();
     let mut expected = place.first;
-    for line in payload.split_inclusive(|&b| b == b'\n') {
-        let text = line.strip_suffix(b"\n").ok_or_else(|| {
-            corrupt(
-                offset,
-                Fault::BadRecord("the last line has no end".to_owned()),
-            )
-        })?;
-        let op = decode_op(text).map_err(|fault| corrupt(offset, fault))?;
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (op, len) = first_op(rest).map_err(|fault| corrupt(offset, fault))?;
         if op.seq != expected || op.seq > place.last {
             let what = "sequence number";
             return Err(corrupt(
@@ -141,7 +136,8 @@ fn decode(payload: &[u8], place: &Place, path: &Path, take: &mut Take<'_>) -> Re
         }
         take(op, offset).map_err(|fault| corrupt(offset, fault))?;
         expected += 1;
-        offset += line.len() as u64;
+        offset += len as u64;
+        rest = rest.get(len..).unwrap_or_default();
     }
     if expected != place.last + 1 {
         let (what, found) = ("number of operations", expected - place.first);
