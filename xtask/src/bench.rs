@@ -26,10 +26,11 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 3] = [
+const PROGRAMS: [(&str, &str, &str); 4] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
     ("traza-segment", "traza", "traza-segment"),
+    ("traza-store", "traza", "traza-store"),
 ];
 
 impl Bench {

@@ -2,6 +2,7 @@
 //! `docs/benchmarks/traza-segment.md`.
 
 mod corpus;
+mod latency;
 mod lookup;
 mod machine;
 mod measure;

@@ -57,7 +57,7 @@ struct Rare {
 }
 
 /// Makes the spans of the next trace.
-trait Traces {
+trait Traces: Send {
     fn next_trace(&mut self, out: &mut VecDeque<Span>);
 }
 
