@@ -15,6 +15,16 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
+    /// Memory for a block of `len` bytes, of which nothing is decoded yet. New memory is as much as `usual` at least,
+    /// so that the next block fits into it.
+    pub(crate) fn room_for(&mut self, len: usize, usual: usize) -> &mut [u8] {
+        self.len = 0;
+        if self.bytes.len() < len {
+            self.bytes = vec![0; len.max(usual)];
+        }
+        self.bytes.get_mut(..len).unwrap_or_default()
+    }
+
     /// The decoded bytes.
     #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {

@@ -189,30 +189,15 @@ pub fn wrap(body: &[u8], codec: Codec) -> Vec<u8> {
 /// # Errors
 /// [`SegmentError::Corrupt`] naming the section; [`SegmentError::Unsupported`] for an unknown flag.
 pub fn unwrap(section: Section, offset: u64, stored: &[u8]) -> Result<Cow<'_, [u8]>> {
-    let corrupt = |fault| SegmentError::corrupt(section, offset, fault);
-    let stored_len = len_u64(stored.len());
-    let Some((head, body)) = stored.split_at_checked(wrapper::LEN) else {
-        return Err(corrupt(Fault::CutOff {
-            wanted: len_u64(wrapper::LEN),
-            left: stored_len,
-        }));
-    };
-    let parsed = WrapperHead::decode(head, stored_len).map_err(corrupt)?;
+    let head = WrapperHead::decode(stored, len_u64(stored.len()))
+        .map_err(|fault| SegmentError::corrupt(section, offset, fault))?;
+    let body = stored.get(wrapper::LEN..).unwrap_or_default();
     let covered = stored.get(wrapper::FLAGS.offset..).unwrap_or_default();
-    parsed.check(section, offset, crc32(covered))?;
-    if !parsed.is_packed() {
+    head.check(section, offset, crc32(covered))?;
+    if !head.is_packed() {
         return Ok(Cow::Borrowed(body));
     }
-    let len = usize::try_from(parsed.body_len).map_err(|_| SegmentError::Limit {
-        what: section.as_str(),
-        value: parsed.body_len,
-        max: BODY_LEN_MAX,
-    })?;
-    let mut out = vec![0; len];
-    Codec::Lz4
-        .decompress_into(body, &mut out)
-        .map_err(corrupt)?;
-    Ok(Cow::Owned(out))
+    head.unpack(section, offset, body).map(Cow::Owned)
 }
 
 /// The fixed part of a wrapper.
@@ -244,6 +229,20 @@ impl WrapperHead {
     /// True when the body is compressed.
     pub(crate) fn is_packed(self) -> bool {
         self.flags & WRAPPER_FLAG_LZ4 != 0
+    }
+
+    /// The compressed body `stored` of a wrapper that was judged before, as it was before compression.
+    pub(crate) fn unpack(self, section: Section, offset: u64, stored: &[u8]) -> Result<Vec<u8>> {
+        let len = usize::try_from(self.body_len).map_err(|_| SegmentError::Limit {
+            what: section.as_str(),
+            value: self.body_len,
+            max: BODY_LEN_MAX,
+        })?;
+        let mut out = vec![0; len];
+        Codec::Lz4
+            .decompress_into(stored, &mut out)
+            .map_err(|fault| SegmentError::corrupt(section, offset, fault))?;
+        Ok(out)
     }
 
     /// Judges the wrapper, given the checksum of the bytes that it covers.
@@ -495,32 +494,71 @@ fn quick_varint(word: u64) -> Option<(u64, usize)> {
 }
 
 /// The sum of `count` gaps at the front of `bytes`, and their length in bytes; `None` when one of them is
-/// zero, not canonical, longer than four bytes or among the last bytes: then they have to be read one by one.
+/// zero, not canonical or longer than four bytes, or the bytes end: then they have to be read one by one.
+///
+/// Most of opening a segment is this. Gaps are not worth to be told apart when only their sum counts: eight bytes are
+/// taken at once, each by its place in its gap.
 #[inline]
 fn sum_of_gaps(bytes: &[u8], count: u64) -> Option<(u64, usize)> {
-    const STOP: u32 = 0x8080_8080;
-    let mut rest = bytes;
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const LOW_BITS: u64 = ONES * 0x7f;
+    let mut left = count;
     let mut sum = 0u64;
-    let mut are_plain = true;
-    for _ in 0..count {
-        let word = u32::from_le_bytes(*rest.first_chunk()?);
-        // The stop bit of the first byte that does not go on, and everything below it.
-        let stops = !word & STOP;
-        let stop = stops & stops.wrapping_neg();
-        let used = word & stop.wrapping_sub(1);
-        // A last byte of zero: a gap of zero, or an encoding that is longer than it needs to be.
-        let last = stop.wrapping_sub(stop >> 7);
-        are_plain &= stop != 0 && used & last != 0;
-        let used = used & !STOP;
-        let pairs = (used & 0x007f_007f) | ((used & 0x7f00_7f00) >> 1);
-        let gap = (pairs & 0x3fff) | ((pairs & 0x3fff_0000) >> 2);
-        sum = sum.saturating_add(u64::from(gap));
-        let len = usize::try_from(stop.trailing_zeros() / 8)
-            .ok()?
-            .saturating_add(1);
-        rest = rest.get(len..)?;
+    let mut faults = 0u64;
+    let mut at = 0usize;
+    // A 1 for what the next byte is: the first, second, third or fourth one of its gap.
+    let mut next = [1u64, 0, 0, 0];
+    for word in bytes.as_chunks::<8>().0 {
+        // As long as the last gap cannot end in this word.
+        if left <= 8 {
+            break;
+        }
+        let word = u64::from_le_bytes(*word);
+        let low = word & LOW_BITS;
+        // In each byte a 1: for the last one of a gap, for the others, and by place in the gap.
+        let stop = !(word >> 7) & ONES;
+        let on = stop ^ ONES;
+        let first = (stop << 8) | next[0];
+        let second = ((first & on) << 8) | next[1];
+        let third = ((second & on) << 8) | next[2];
+        let fourth = ((third & on) << 8) | next[3];
+        next = [stop, first & on, second & on, third & on].map(|place| place >> 56);
+        // A fifth byte; or a last byte of zero, which is a gap of zero or an encoding that is longer than it needs to be.
+        faults |= (fourth & on) | (!(low.wrapping_add(LOW_BITS) >> 7) & stop);
+        let of = |place: u64| sum_of_bytes(low & (place << 8).wrapping_sub(place));
+        sum = sum
+            .saturating_add(of(first))
+            .saturating_add(of(second) << 7)
+            .saturating_add(of(third) << 14)
+            .saturating_add(of(fourth) << 21);
+        left = left.saturating_sub(sum_of_bytes(stop));
+        at = at.saturating_add(8);
     }
-    are_plain.then_some((sum, bytes.len().saturating_sub(rest.len())))
+    let mut place = next.iter().position(|next| *next != 0)?;
+    for byte in bytes.get(at..)? {
+        if left == 0 {
+            break;
+        }
+        at = at.saturating_add(1);
+        let low = u64::from(byte & 0x7f);
+        sum = sum.saturating_add(low.checked_shl(*[0, 7, 14, 21].get(place)?)?);
+        if *byte >= 0x80 {
+            place = place.saturating_add(1);
+        } else {
+            faults |= u64::from(low == 0);
+            left = left.saturating_sub(1);
+            place = 0;
+        }
+    }
+    (left == 0 && faults == 0).then_some((sum, at))
+}
+
+/// The sum of the eight bytes of a word.
+#[inline]
+fn sum_of_bytes(word: u64) -> u64 {
+    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+    let pairs = (word & EVEN).wrapping_add((word >> 8) & EVEN);
+    pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48
 }
 
 /// What bounds the postings of a segment.
@@ -645,7 +683,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_gaps_are_summed_quickly_are_plain(bytes: [u8; 24], count in 0u64..8) {
+        fn whatever_gaps_are_summed_quickly_are_plain(bytes: [u8; 40], count in 0u64..24) {
             if let Some((sum, used)) = sum_of_gaps(&bytes, count) {
                 let mut reader = BodyReader::new(&bytes, 0);
                 let mut expected = 0;

@@ -15,6 +15,7 @@ mod open;
 mod query;
 mod read;
 pub(crate) mod records;
+mod scratch;
 mod source;
 mod survey;
 mod verify;
@@ -68,6 +69,9 @@ pub struct Segment {
     cache: BlockCache,
     /// Lengths of the bodies of the metadata sections, in file order.
     body_lens: [u64; 5],
+    /// The longest block but for those of one giant record: with memory for this much, every block fits into the memory
+    /// of another.
+    usual_block_len: usize,
     /// Which blocks were decoded whole once.
     proved_blocks: Box<[AtomicBool]>,
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use durable::checksum::Crc32;
 use durable::{Fs, FsFile};
 
 use super::Segment;
 use super::cache::BlockCache;
-use super::codec::{PostingBounds, len_u64, unwrap};
+use super::codec::{PostingBounds, WrapperHead, len_u64, unwrap};
 use super::directory;
 use super::error::{Fault, Result, Section, SegmentError};
 use super::header::Header;
@@ -15,8 +16,9 @@ use super::index::attribute::AttributeIndex;
 use super::index::content::ContentIndex;
 use super::index::offsets::RecordOffsets;
 use super::index::trace::TraceIndex;
-use super::layout::{BODY_LEN_MAX, header};
+use super::layout::{BLOCK_LEN_TARGET, BODY_LEN_MAX, header, wrapper};
 use super::read::Reader;
+use super::scratch;
 use super::source::Source;
 
 impl Segment {
@@ -69,38 +71,44 @@ impl Segment {
     }
 
     fn open_source(source: Source) -> Result<Self> {
-        let mut buffer = Vec::new();
         let file_len = source.len();
         let head = 0..file_len.min(len_u64(header::LEN));
-        let header = Header::decode(source.read(Section::Header, head, &mut buffer)?, file_len)?;
+        let header = scratch::with_stored(|buffer| {
+            Header::decode(source.read(Section::Header, head, buffer)?, file_len)
+        })?;
         let bounds = PostingBounds {
             record_count: header.record_count,
             logical_len: header.logical_len,
         };
         let [_, _, directory, offsets, traces, attributes, content] = header.sections(file_len);
-        let directory_body = body_of(&source, &directory, &mut buffer)?;
+        let directory_body = body_of(&source, &directory)?;
         let mut body_lens = [len_u64(directory_body.len()), 0, 0, 0, 0];
         let [_, offsets_len, traces_len, attributes_len, content_len] = &mut body_lens;
-        let offsets = decode(&source, &offsets, &mut buffer, |body| {
+        let offsets = decode(&source, &offsets, |body| {
             *offsets_len = len_u64(body.len());
             RecordOffsets::decode(&body, bounds)
         })?;
         let blocks = directory::decode(&directory_body, &header, &offsets)
             .map_err(|fault| SegmentError::corrupt(directory.0, directory.1.start, fault))?;
-        let traces = decode(&source, &traces, &mut buffer, |body| {
+        let traces = decode(&source, &traces, |body| {
             *traces_len = len_u64(body.len());
             TraceIndex::decode(body, bounds)
         })?;
-        let attributes = decode(&source, &attributes, &mut buffer, |body| {
+        let attributes = decode(&source, &attributes, |body| {
             *attributes_len = len_u64(body.len());
             AttributeIndex::decode(body, bounds)
         })?;
         let (section, range) = content;
-        let stored = source.read(section, range.clone(), &mut buffer)?;
-        let body = unwrap(section, range.start, stored)?;
-        *content_len = len_u64(body.len());
-        let content = ContentIndex::decode(&body, header.record_count, range.start)?;
+        let content = scratch::with_stored(|buffer| {
+            let stored = source.read(section, range.clone(), buffer)?;
+            let body = unwrap(section, range.start, stored)?;
+            *content_len = len_u64(body.len());
+            ContentIndex::decode(&body, header.record_count, range.start)
+        })?;
+        let usual = blocks.iter().map(|block| block.logical_len);
+        let usual = usual.filter(|len| *len <= BLOCK_LEN_TARGET).max();
         let segment = Self {
+            usual_block_len: usize::try_from(usual.unwrap_or(0)).unwrap_or(0),
             proved_blocks: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
             body_lens,
             header,
@@ -176,10 +184,32 @@ impl Segment {
 
 type Place = (Section, std::ops::Range<u64>);
 
-/// Reads a section and takes its body out of the wrapper.
-fn body_of(source: &Source, (section, range): &Place, buffer: &mut Vec<u8>) -> Result<Vec<u8>> {
-    let stored = source.read(*section, range.clone(), buffer)?;
-    let body = unwrap(*section, range.start, stored)?;
+/// Reads a section and takes its body out of the wrapper. One that is stored as it is goes straight to where it stays.
+fn body_of(source: &Source, (section, range): &Place) -> Result<Vec<u8>> {
+    let (section, start) = (*section, range.start);
+    let body_start = start.saturating_add(len_u64(wrapper::LEN)).min(range.end);
+    let (head, mut crc) = scratch::with_stored(|buffer| {
+        let bytes = source.read(section, start..body_start, buffer)?;
+        let mut crc = Crc32::default();
+        crc.update(bytes.get(wrapper::FLAGS.offset..).unwrap_or_default());
+        WrapperHead::decode(bytes, range.end.saturating_sub(start))
+            .map(|head| (head, crc))
+            .map_err(|fault| SegmentError::corrupt(section, start, fault))
+    })?;
+    let body = if head.is_packed() {
+        scratch::with_stored(|buffer| {
+            let stored = source.read(section, body_start..range.end, buffer)?;
+            crc.update(stored);
+            head.check(section, start, crc.value())?;
+            head.unpack(section, start, stored)
+        })?
+    } else {
+        let mut body = Vec::new();
+        source.read_into(section, body_start..range.end, &mut body)?;
+        crc.update(&body);
+        head.check(section, start, crc.value())?;
+        body
+    };
     let value = len_u64(body.len());
     if value > BODY_LEN_MAX {
         return Err(SegmentError::Limit {
@@ -188,15 +218,14 @@ fn body_of(source: &Source, (section, range): &Place, buffer: &mut Vec<u8>) -> R
             max: BODY_LEN_MAX,
         });
     }
-    Ok(body.into_owned())
+    Ok(body)
 }
 
 fn decode<T>(
     source: &Source,
     place: &Place,
-    buffer: &mut Vec<u8>,
     decode: impl FnOnce(Vec<u8>) -> Result<T, Fault>,
 ) -> Result<T> {
-    let body = body_of(source, place, buffer)?;
+    let body = body_of(source, place)?;
     decode(body).map_err(|fault| SegmentError::corrupt(place.0, place.1.start, fault))
 }

@@ -1,6 +1,5 @@
 //! Reading blocks and records of an open segment, with the checks that every read runs.
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +12,7 @@ use super::codec::{Codec, len_u64};
 use super::directory::Block;
 use super::error::{Fault, Result, Section, SegmentError};
 use super::records::{RecordView, StoredRecord};
+use super::scratch;
 
 impl Segment {
     /// The block's position and entry in the directory.
@@ -91,24 +91,17 @@ impl Segment {
         let whole = usize::try_from(block.logical_len).unwrap_or(usize::MAX);
         let proved = self.proved_blocks.get(index);
         let is_proved = proved.is_some_and(|proved| proved.load(Ordering::Relaxed));
-        decoded.len = 0;
-        if decoded.bytes.capacity() < whole {
-            decoded.bytes = vec![0; whole];
-        } else {
-            decoded.bytes.resize(whole, 0);
-        }
-        let front = decoded
-            .bytes
-            .get_mut(..len)
-            .filter(|_| is_proved && len < whole);
-        if front.is_some_and(|front| codec.decompress_front(stored, front).is_some()) {
-            decoded.len = len;
+        let out = decoded.room_for(whole, self.usual_block_len);
+        let front = out.get_mut(..len).filter(|_| is_proved && len < whole);
+        decoded.len = if front.is_some_and(|front| codec.decompress_front(stored, front).is_some())
+        {
+            len
         } else {
             codec
-                .decompress_block(stored, &mut decoded.bytes)
+                .decompress_block(stored, out)
                 .map_err(|fault| self.block_fault(block, fault))?;
-            decoded.len = whole;
-        }
+            whole
+        };
         let found = RecordView::timestamp_of(decoded.as_slice())
             .map_err(|fault| self.block_fault(block, fault))?;
         if found != block.min_timestamp {
@@ -181,8 +174,9 @@ impl<'s> Reader<'s> {
     /// Leaves the block cache alone: for passes over the whole segment.
     pub(super) fn passing(segment: &'s Segment) -> Self {
         Self {
+            segment,
             keeps: false,
-            ..Self::cached(segment)
+            held: None,
         }
     }
 
@@ -277,15 +271,22 @@ impl<'s> Reader<'s> {
                 block
             } else {
                 let mut decoded = segment.cache.spare();
-                with_scratch(|stored| segment.decode_block(index, len, stored, &mut decoded))?;
+                scratch::with_stored(|stored| {
+                    segment.decode_block(index, len, stored, &mut decoded)
+                })?;
                 let block = Arc::new(decoded);
                 segment.cache.put(index, &block);
                 block
             }
         } else {
-            let mut block = before.unwrap_or_default();
+            let mut block = before.unwrap_or_else(|| {
+                Arc::new(Decoded {
+                    bytes: scratch::take_decoded(),
+                    len: 0,
+                })
+            });
             let decoded = Arc::make_mut(&mut block);
-            with_scratch(|stored| segment.decode_block(index, whole, stored, decoded))?;
+            scratch::with_stored(|stored| segment.decode_block(index, whole, stored, decoded))?;
             block
         };
         self.held = Some((index, block));
@@ -293,20 +294,19 @@ impl<'s> Reader<'s> {
     }
 }
 
-thread_local! {
-    /// Where stored blocks are read to: a query reads many, one after the other.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-/// A thread does not keep more than this; only a giant record needs more.
-const SCRATCH_LEN_MAX: usize = 256 * 1024;
-
-fn with_scratch<T>(read: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut scratch = SCRATCH.take();
-    let result = read(&mut scratch);
-    if scratch.capacity() <= SCRATCH_LEN_MAX {
-        SCRATCH.set(scratch);
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if self.keeps {
+            return;
+        }
+        let held = self
+            .held
+            .take()
+            .and_then(|(_, block)| Arc::into_inner(block));
+        if let Some(block) = held {
+            scratch::keep_decoded(block.bytes);
+        }
     }
-    result
 }
 
 /// All records of a segment in the order of their timestamps. Ends at the first error.
