@@ -5,8 +5,12 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::keys::KeyedPairs;
+use super::near;
 use crate::digest::Digest;
 use crate::record::Record;
+
+/// So many trace ids are brought near together.
+const NEAR_RECORDS: usize = 128;
 
 /// The posting list of each trace, in the order of the trace ids.
 pub(super) struct TracePostings<'a> {
@@ -32,9 +36,10 @@ pub(super) fn by_trace<'a>(records: &[&'a Record], starts: &[u64]) -> TracePosti
     let mut ids: HashMap<&str, usize, RandomState> = HashMap::default();
     let mut groups: Vec<(&str, usize)> = Vec::new();
     let mut before = 0;
-    let group_of: Vec<usize> = records
-        .iter()
-        .map(|record| {
+    let mut group_of = Vec::with_capacity(records.len());
+    for some in records.chunks(NEAR_RECORDS) {
+        near::bring(some.iter().map(|record| record.trace_id.as_bytes()));
+        for record in some {
             let trace_id = record.trace_id.as_str();
             // The spans of a trace are often neighbours.
             let group = if groups
@@ -52,9 +57,9 @@ pub(super) fn by_trace<'a>(records: &[&'a Record], starts: &[u64]) -> TracePosti
             if let Some((_, count)) = groups.get_mut(group) {
                 *count += 1;
             }
-            group
-        })
-        .collect();
+            group_of.push(group);
+        }
+    }
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_unstable_by_key(|group| groups.get(*group).map(|(trace_id, _)| *trace_id));
     // Where the next posting of each group goes; in the end, where its list ends.
