@@ -18,7 +18,13 @@ pub(crate) struct Size {
 
 impl Size {
     pub(crate) fn name(&self) -> String {
-        format!("{} {}k", self.profile.name(), self.spans / 1000)
+        let thousands = |count: u64| count / 1000;
+        format!(
+            "{} {}k in segments of {}k",
+            self.profile.name(),
+            thousands(self.spans),
+            thousands(self.per_segment)
+        )
     }
 
     pub(crate) fn segments(&self) -> u64 {

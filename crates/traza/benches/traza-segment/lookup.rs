@@ -24,8 +24,12 @@ pub(crate) fn measure(corpus: &Corpus, subjects: &[Span], quick: bool) -> Result
     let segments = corpus.open()?;
     let calls = if quick { 50 } else { 1000 };
     let mut random = Random::from_seed(11);
+    let [first, again] = traces(&segments, subjects, calls, &mut random)?;
     let mut latencies = vec![
-        traces(&segments, subjects, calls, &mut random)?,
+        first,
+        again,
+        trace_candidates(&segments, subjects, calls, &mut random)?,
+        blocks(&segments, calls, &mut random)?,
         traces_pruned(&segments, subjects, calls, &mut random)?,
     ];
     for (name, key) in filters(corpus.size.profile) {
@@ -42,17 +46,62 @@ fn subject<'a>(subjects: &'a [Span], random: &mut Random) -> Result<&'a Span> {
     Ok(subjects.get(index).ok_or("no spans to ask for")?)
 }
 
-/// All spans of a trace, wherever they are: every segment is asked.
+/// All spans of a trace, wherever they are: every segment is asked. Each trace twice, the second time when all others were
+/// asked for meanwhile: then the segments have proved the blocks, but keep hardly any of them.
 fn traces(
     segments: &[Segment],
     subjects: &[Span],
     calls: usize,
     random: &mut Random,
-) -> Result<Latency> {
-    let mut latency = Latency::new("trace, every segment asked");
+) -> Result<[Latency; 2]> {
+    let mut wanted = Vec::new();
     for _ in 0..calls {
-        let wanted = subject(subjects, random)?;
-        latency.call(|| trace(segments.iter(), &wanted.trace_id))?;
+        wanted.push(subject(subjects, random)?.trace_id.as_str());
+    }
+    let ask = |name| -> Result<Latency> {
+        let mut latency = Latency::new(name);
+        for trace_id in &wanted {
+            latency.call(|| trace(segments.iter(), trace_id))?;
+        }
+        Ok(latency)
+    };
+    Ok([
+        ask("trace, every segment asked")?,
+        ask("trace, every segment asked again")?,
+    ])
+}
+
+/// What the trace indexes alone take: no record is read.
+fn trace_candidates(
+    segments: &[Segment],
+    subjects: &[Span],
+    calls: usize,
+    random: &mut Random,
+) -> Result<Latency> {
+    let mut latency = Latency::new("trace, index only");
+    for _ in 0..calls {
+        let trace_id = &subject(subjects, random)?.trace_id;
+        latency.call(|| {
+            let candidates = segments
+                .iter()
+                .map(|segment| segment.trace_candidate_offsets(trace_id).len() as u64);
+            Ok(candidates.sum())
+        })?;
+    }
+    Ok(latency)
+}
+
+/// What a block takes: read, compared with its checksum, and decoded whole.
+fn blocks(segments: &[Segment], calls: usize, random: &mut Random) -> Result<Latency> {
+    let mut latency = Latency::new("one block, decoded whole");
+    for _ in 0..calls {
+        let segment = usize::try_from(random.below(segments.len() as u64))?;
+        let segment = segments.get(segment).ok_or("no segments")?;
+        let ordinal = usize::try_from(random.below(segment.record_count() as u64))?;
+        latency.call(|| {
+            let records = segment.scan_range(ordinal..ordinal + 1);
+            Ok(black_box(records.collect::<Result<Vec<_>, _>>()?).len() as u64)
+        })?;
     }
     Ok(latency)
 }

@@ -30,7 +30,8 @@ struct Options {
     /// Few spans and one round: shows that everything works.
     #[arg(long)]
     quick: bool,
-    /// Asks a corpus of a million generic spans in segments of 10 000, instead of the two usual ones.
+    /// Asks a million generic spans instead of the two usual corpora: in segments of 10 000, as they are sealed, and in
+    /// segments of 250 000, as they are after a store has merged the small ones.
     #[arg(long)]
     million: bool,
     /// Rounds, of which medians are taken [default: 3, with --quick 1].
@@ -57,22 +58,21 @@ impl Options {
 
     /// The corpora to measure.
     fn sizes(&self) -> Vec<Size> {
-        let (generic, llm, per_segment) = match (self.million, self.quick) {
-            (true, false) => (1_000_000, 0, 10_000),
-            (true, true) => (100_000, 0, 10_000),
-            (false, false) => (200_000, 50_000, 10_000),
-            (false, true) => (6_000, 1_500, 1_500),
+        let size = |profile, spans, per_segment| Size {
+            profile,
+            spans,
+            per_segment,
         };
-        [(Profile::Generic, generic), (Profile::Llm, llm)]
+        let (generic, llm) = (Profile::Generic, Profile::Llm);
+        let sizes = match (self.million, self.quick) {
+            (true, false) => [10_000, 250_000].map(|len| size(generic, 1_000_000, len)),
+            (true, true) => [10_000, 25_000].map(|len| size(generic, 100_000, len)),
+            (false, false) => [size(generic, 200_000, 10_000), size(llm, 50_000, 10_000)],
+            (false, true) => [size(generic, 6_000, 1_500), size(llm, 1_500, 1_500)],
+        };
+        sizes
             .into_iter()
-            .filter(|(profile, spans)| {
-                *spans > 0 && self.profile.is_none_or(|only| only == *profile)
-            })
-            .map(|(profile, spans)| Size {
-                profile,
-                spans,
-                per_segment,
-            })
+            .filter(|size| self.profile.is_none_or(|only| only == size.profile))
             .collect()
     }
 }
