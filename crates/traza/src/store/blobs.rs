@@ -10,7 +10,7 @@ use super::error::{During as _, Result, StoreError};
 use crate::payload::{self, ContentAddress};
 
 /// The longest blob that is read.
-const BLOB_LEN_MAX: u64 = 1 << 31;
+pub(super) const BLOB_LEN_MAX: u64 = 1 << 31;
 
 /// Writes the blob of `text`, unless it is there, durably: with its folders.
 pub(super) fn keep(fs: &dyn Fs, dir: &Path, address: ContentAddress, text: &str) -> Result<()> {

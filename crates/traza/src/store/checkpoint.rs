@@ -80,7 +80,7 @@ impl Shared {
 }
 
 /// Removes the manifests of generations before `live`. What fails is done by the next checkpoint.
-fn sweep_generations(fs: &dyn Fs, dir: &Path, live: u64) {
+pub(super) fn sweep_generations(fs: &dyn Fs, dir: &Path, live: u64) {
     let folder = dir.join("generations");
     for path in fs.read_dir(&folder).unwrap_or_default() {
         let id = layout::file_name(&path).parse::<u64>();

@@ -100,12 +100,49 @@ pub enum StoreError {
         /// Why.
         what: String,
     },
+    /// These files are of no format that this build reads or converts. They are as they were.
+    #[error("{} cannot be read or converted: {}", count_text(files.len()), list_text(files))]
+    Unreadable {
+        /// All of them.
+        files: Vec<UnreadableFile>,
+    },
     /// An older release wrote the store, and this opening only reads.
     #[error("{} holds segments of an older version; open it for writing once, which converts them", path.display())]
     Older {
         /// The store.
         path: PathBuf,
     },
+}
+
+/// A file that no format fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it is not read.
+    pub what: String,
+}
+
+impl UnreadableFile {
+    pub(crate) fn new(path: PathBuf, what: &dyn std::fmt::Display) -> Self {
+        let what = what.to_string();
+        Self { path, what }
+    }
+}
+
+fn count_text(count: usize) -> String {
+    match count {
+        1 => "a file of the store".to_owned(),
+        _ => format!("{count} files of the store"),
+    }
+}
+
+fn list_text(files: &[UnreadableFile]) -> String {
+    let texts: Vec<String> = files
+        .iter()
+        .map(|file| format!("{}: {}", file.path.display(), file.what))
+        .collect();
+    texts.join("; ")
 }
 
 fn owner_text(owner: Option<u32>) -> String {

@@ -16,7 +16,7 @@ use crate::wal::Stamp;
 /// A decimal number and a line break.
 const CURRENT_LEN_MAX: u64 = 64;
 /// A file takes about 200 bytes of a manifest.
-const MANIFEST_LEN_MAX: u64 = 1 << 30;
+pub(crate) const MANIFEST_LEN_MAX: u64 = 1 << 30;
 const READ_LEN: usize = 1 << 18;
 
 /// The frames of the log up to this one are in the files of a generation.

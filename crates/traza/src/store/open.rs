@@ -10,16 +10,12 @@ use super::buffer::Buffer;
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::lock::StoreLock;
+use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
 use super::{Shared, Store, View, Writer, compact, layout, restore, upkeep};
-use crate::migration;
-use crate::segment::layout::FORMAT_VERSION;
 use crate::span::Span;
 use crate::wal::{self, Commit, FrameFault, Log, Recovered, ScanError, Stamp};
-
-/// The longest prefix of a segment that tells its version.
-const VERSION_LEN: usize = 10;
 
 /// What opening a store has found and done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,14 +37,17 @@ pub struct Opened {
     pub resolved_merges: usize,
     /// Unfinished files that were removed.
     pub swept_files: usize,
+    /// What was converted of a store of an older release; `None` when it was of the present format.
+    pub migrated: Option<Migrated>,
 }
 
 impl Store {
-    /// Opens the store in `dir`, and creates it when there is none.
+    /// Opens the store in `dir`, and creates it when there is none. One of an older release is brought to the present
+    /// format first; when that is interrupted, the next opening goes on with it.
     ///
     /// # Errors
     /// [`StoreError::Busy`] when somebody writes it; [`StoreError::Damaged`] and [`StoreError::Segment`] naming a file
-    /// that is not as it was written; [`StoreError::Io`].
+    /// that is not as it was written; [`StoreError::Unreadable`] naming those that no format fits; [`StoreError::Io`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Self> {
         Self::open_with(
             Arc::new(RealFs),
@@ -68,6 +67,20 @@ impl Store {
         dir: &Path,
         options: StoreOptions,
     ) -> Result<Self> {
+        Self::open_with_progress(fs, clock, dir, options, &mut |_| ())
+    }
+
+    /// [`Store::open_with`], telling `report` of every file that a migration has done.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open_with_progress(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: StoreOptions,
+        report: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Self> {
         durable::create_folder(fs.as_ref(), dir).during("create", dir)?;
         let lock = StoreLock::take(fs.as_ref(), dir)?;
         let home = Home {
@@ -82,7 +95,7 @@ impl Store {
             dir,
             options: &options,
         };
-        let (loaded, opened) = match opening.load() {
+        let (loaded, opened) = match opening.load(report) {
             Ok(loaded) => loaded,
             Err(error) => {
                 lock.release(home.fs.as_ref());
@@ -150,7 +163,7 @@ struct Loaded {
 }
 
 impl Opening<'_> {
-    fn load(&self) -> Result<(Loaded, Opened)> {
+    fn load(&self, report: migrate::Report<'_>) -> Result<(Loaded, Opened)> {
         let mut opened = Opened {
             is_restored: restore::finish(self.fs, self.dir)?,
             ..Opened::default()
@@ -159,11 +172,20 @@ impl Opening<'_> {
         opened.is_adopted = current.is_none();
         opened.generation = match current {
             Some(generation) => generation,
-            None => self.adopt()?,
+            None => self.adopt(&mut opened)?,
         };
         opened.swept_files = layout::sweep_temporaries(self.fs, self.dir)?;
         opened.resolved_merges = compact::recover(self.fs, self.dir)?;
+        let migration = Migration {
+            fs: self.fs,
+            clock: self.clock,
+            dir: self.dir,
+            pricing: &self.home.pricing,
+        };
         let manifest = Manifest::read(self.fs, self.dir, opened.generation)?;
+        let (manifest, migrated) = migration.run(manifest, report)?;
+        opened.generation = manifest.generation;
+        opened.migrated = migrated;
         let segments = self.segments()?;
         let next_segment = match segments.last() {
             Some(last) => last.id().saturating_add(1),
@@ -199,41 +221,21 @@ impl Opening<'_> {
     }
 
     /// Makes the first generation of a folder that has none.
-    fn adopt(&self) -> Result<u64> {
+    fn adopt(&self, opened: &mut Opened) -> Result<u64> {
+        opened.torn_bytes = migrate::adopt_log(self.fs, self.dir)?;
         let files = generation::digest_files(self.fs, self.dir, &[])?;
         let pins = self.dir.join("pins");
         let has_pins = self.fs.exists(&pins).during("look for", &pins)?;
         let payloads = layout::payloads_path(self.dir);
         let has_payloads = self.fs.exists(&payloads).during("look for", &payloads)?;
         // What is not known to be current is declared after it was looked at.
-        let declares = !has_pins && !has_payloads && self.older_segment()?.is_none();
+        let declares = !has_pins && !has_payloads && migrate::are_current(self.fs, self.dir)?;
         let manifest = Manifest::first(self.clock.wall_ns(), files, declares);
         manifest.publish(self.fs, self.dir)?;
         Ok(manifest.generation)
     }
 
-    /// A segment of an older version.
-    fn older_segment(&self) -> Result<Option<u16>> {
-        for (_, path) in layout::segments(self.fs, self.dir)? {
-            let file = self.fs.open(&path).during("open", &path)?;
-            let mut start = [0; VERSION_LEN];
-            let len = file.read_at(0, &mut start).during("read", &path)?;
-            let start = start.get(..len).unwrap_or_default();
-            if let Ok(version) = migration::version_of(start)
-                && version < FORMAT_VERSION
-            {
-                return Ok(Some(version));
-            }
-        }
-        Ok(None)
-    }
-
     fn segments(&self) -> Result<Vec<Arc<Sealed>>> {
-        if self.older_segment()?.is_some() {
-            return Err(StoreError::Older {
-                path: self.dir.to_owned(),
-            });
-        }
         layout::segments(self.fs, self.dir)?
             .into_iter()
             .map(|(id, _)| Ok(Arc::new(Sealed::open(self.home, id)?)))
@@ -280,7 +282,7 @@ impl Opening<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Recovered::default(), false),
             Err(error) => return Err(error).during("open", &path),
         };
-        opened.torn_bytes = found.torn_len;
+        opened.torn_bytes += found.torn_len;
         let last = found.last.unwrap_or_default();
         let stamp = Stamp {
             epoch: last.epoch.max(opened.generation),
@@ -298,7 +300,7 @@ impl Opening<'_> {
     }
 }
 
-fn spans_of(payload: &[u8]) -> Result<Vec<Span>, FrameFault> {
+pub(super) fn spans_of(payload: &[u8]) -> Result<Vec<Span>, FrameFault> {
     let fault = |reason: String| FrameFault::Spans { reason };
     let spans = Span::batch_from_json(payload).map_err(|error| fault(error.to_string()))?;
     for span in &spans {
