@@ -18,6 +18,8 @@ pub const MAGIC: [u8; 8] = *b"TRZBLOB1";
 pub const PREVIEW_CHARS: usize = 256;
 /// The member of a reference object that says that its payload was erased.
 pub const ERASED_MEMBER: &str = "erased";
+/// The member of a reference object that says how long its payload is, in bytes.
+pub const LEN_MEMBER: &str = "bytes";
 const ADDRESS_PREFIX: &str = "sha256/";
 
 layout! {
@@ -223,7 +225,7 @@ pub fn reference(text: &str, address: ContentAddress) -> Value {
     };
     Value::Object(Object::from([
         (PAYLOAD_MEMBER.to_owned(), Value::from(address.to_string())),
-        ("bytes".to_owned(), Value::from(len_u64(text.len()))),
+        (LEN_MEMBER.to_owned(), Value::from(len_u64(text.len()))),
         ("preview".to_owned(), Value::from(preview)),
     ]))
 }
@@ -262,13 +264,24 @@ pub fn live_reference(value: &Value) -> Option<&str> {
 
 /// Every live reference of the span, repeated as often as it occurs.
 pub fn live_references(span: &Span) -> impl Iterator<Item = &str> {
+    attribute_values(span).filter_map(live_reference)
+}
+
+/// Every live reference of the span, repeated as often as it occurs, with the length of its payload as it is stated there.
+pub fn live_payloads(span: &Span) -> impl Iterator<Item = (&str, Option<u64>)> {
+    attribute_values(span).filter_map(|value| {
+        let len = value.as_object()?.get(LEN_MEMBER).and_then(Value::as_u64);
+        Some((live_reference(value)?, len))
+    })
+}
+
+fn attribute_values(span: &Span) -> impl Iterator<Item = &Value> {
     let events = span.events.iter().map(|event| &event.attributes);
     let links = span.links.iter().map(|link| &link.attributes);
     std::iter::once(&span.attributes)
         .chain(events)
         .chain(links)
         .flat_map(Object::values)
-        .filter_map(live_reference)
 }
 
 fn attribute_values_mut(span: &mut Span) -> impl Iterator<Item = &mut Value> {

@@ -9,7 +9,9 @@
 //!
 //! A reader takes the view once and keeps it: it sees one version of every span, whatever happens meanwhile.
 
+pub mod analytics;
 mod blobs;
+mod budget;
 mod buffer;
 mod checkpoint;
 mod compact;
@@ -29,6 +31,8 @@ mod restore;
 mod retain;
 mod seal;
 mod sealed;
+mod snapshot;
+mod spans;
 mod stats;
 mod upkeep;
 mod verify;
@@ -45,6 +49,8 @@ pub use pin::Pin;
 pub use query::{Cost, Cursor, Page, Query, SORT_MAX, Sort};
 pub use restore::{Restored, restore};
 pub use retain::Expired;
+pub use snapshot::SnapshotView;
+pub use spans::Spans;
 pub use stats::Stats;
 pub use verify::verify;
 

@@ -57,7 +57,8 @@ pub struct StoreOptions {
     pub payload_threshold: Option<usize>,
     /// Who seals.
     pub upkeep: Upkeep,
-    /// What models cost, for calls that do not say it themselves.
+    /// What the cost of a call is derived from when its span does not state it. Another list counts for all spans, also
+    /// for those that are there already.
     pub pricing: Arc<Pricing>,
     /// How segments are merged; `None` leaves them as they were sealed.
     pub compaction: Option<Compaction>,

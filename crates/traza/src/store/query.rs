@@ -1,18 +1,17 @@
 //! Answers questions over all spans: narrow by time and by the indexes, decode, and let the span itself decide.
 
-mod candidates;
+pub(super) mod candidates;
 mod cursor;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::Clock;
-
 pub use cursor::Cursor;
 
 use self::candidates::{Candidates, Plan};
+use super::budget::Budget;
 use super::buffer::{in_order, order_key};
 use super::error::{Result, StoreError};
 use super::filter::{Filter, duration_ns};
@@ -22,8 +21,6 @@ use crate::span::Span;
 
 /// The most spans that are sorted otherwise than by their start.
 pub const SORT_MAX: usize = 200_000;
-/// So many spans are looked at between two looks at the clock.
-const CLOCK_EVERY: u64 = 256;
 
 /// An order of answers. Spans that are equal in it stay in the order of their starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,17 +94,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deadline`], [`StoreError::TooManyToSort`]; damage of a segment that had to be read.
     pub fn query(&self, query: &Query) -> Result<Page> {
-        self.shared.query(&self.shared.view(), query)
+        self.shared
+            .query(&self.shared.view(), query, query.deadline)
     }
 }
 
 impl Shared {
-    fn query(&self, view: &View, query: &Query) -> Result<Page> {
+    pub(super) fn query(
+        &self,
+        view: &View,
+        query: &Query,
+        deadline: Option<Duration>,
+    ) -> Result<Page> {
         let mut run = Run {
             view,
             query,
-            clock: self.clock.as_ref(),
-            started_ns: self.clock.mono_ns(),
+            budget: Budget::new(self.clock.as_ref(), deadline),
             found: Found::new(query),
             cost: Cost {
                 segments_examined: view.segments.len(),
@@ -118,8 +120,11 @@ impl Shared {
             run.buffer()?;
             run.segments()?;
         }
-        let mut cost = run.cost;
-        cost.elapsed_ns = self.clock.mono_ns().saturating_sub(run.started_ns);
+        let cost = Cost {
+            elapsed_ns: run.budget.elapsed_ns(),
+            spans_examined: run.budget.examined(),
+            ..run.cost
+        };
         let spans = run.found.into_spans(query.limit);
         let is_full = !spans.is_empty() && spans.len() == query.limit;
         let next = spans.last().filter(|_| is_full);
@@ -133,7 +138,7 @@ impl Shared {
 
 /// A span that compares by the order of answers.
 #[derive(Debug)]
-struct Ranked(Arc<Span>);
+pub(super) struct Ranked(pub(super) Arc<Span>);
 
 impl PartialEq for Ranked {
     fn eq(&self, other: &Self) -> bool {
@@ -142,13 +147,35 @@ impl PartialEq for Ranked {
 }
 impl Eq for Ranked {}
 impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, other: &Self) -> Ordering {
         in_order(&self.0, &other.0)
+    }
+}
+
+/// A span that compares by the order of answers with the latest start first.
+#[derive(Debug)]
+struct Latest(Arc<Span>);
+
+impl PartialEq for Latest {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Latest {}
+impl PartialOrd for Latest {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Latest {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_start = other.0.start_time_ns.cmp(&self.0.start_time_ns);
+        by_start.then_with(|| in_order(&self.0, &other.0))
     }
 }
 
@@ -160,10 +187,10 @@ enum Found {
         limit: usize,
         heap: BinaryHeap<Ranked>,
     },
-    /// The last `limit` in the order of starts.
+    /// The `limit` that start last; the last of them on top.
     Last {
         limit: usize,
-        heap: BinaryHeap<Reverse<Ranked>>,
+        heap: BinaryHeap<Latest>,
     },
     /// All of them, to be sorted.
     All { sort: Sort, spans: Vec<Arc<Span>> },
@@ -197,7 +224,7 @@ impl Found {
                 }
             }
             Self::Last { limit, heap } => {
-                heap.push(Reverse(Ranked(span)));
+                heap.push(Latest(span));
                 if heap.len() > *limit {
                     heap.pop();
                 }
@@ -226,7 +253,7 @@ impl Found {
     fn earliest_start(&self) -> Option<u64> {
         match self {
             Self::Last { limit, heap } if heap.len() >= *limit => {
-                heap.peek().map(|first| first.0.0.start_time_ns)
+                heap.peek().map(|last| last.0.start_time_ns)
             }
             _ => None,
         }
@@ -246,7 +273,7 @@ impl Found {
             Self::Last { heap, .. } => heap
                 .into_sorted_vec()
                 .into_iter()
-                .map(|ranked| ranked.0.0)
+                .map(|latest| latest.0)
                 .collect(),
             Self::All { sort, mut spans } => {
                 spans.sort_unstable_by(|a, b| {
@@ -268,8 +295,7 @@ impl Found {
 struct Run<'r> {
     view: &'r View,
     query: &'r Query,
-    clock: &'r dyn Clock,
-    started_ns: u64,
+    budget: Budget<'r>,
     found: Found,
     cost: Cost,
 }
@@ -293,7 +319,7 @@ impl Run<'_> {
             if is_past {
                 break;
             }
-            self.examine()?;
+            self.budget.examine()?;
             if self.is_wanted(span) {
                 self.found.add(Arc::clone(span))?;
             }
@@ -341,7 +367,7 @@ impl Run<'_> {
                 // Candidates come in the order of their starts, and are within the window of the question.
                 break;
             }
-            self.examine()?;
+            self.budget.examine()?;
             if !plan.payload_may_match(record.payload()) {
                 continue;
             }
@@ -377,22 +403,5 @@ impl Run<'_> {
             .into_iter()
             .flatten()
             .min()
-    }
-
-    fn examine(&mut self) -> Result<()> {
-        self.cost.spans_examined += 1;
-        let Some(limit) = self.query.deadline else {
-            return Ok(());
-        };
-        if !self.cost.spans_examined.is_multiple_of(CLOCK_EVERY) {
-            return Ok(());
-        }
-        let elapsed = self.clock.mono_ns().saturating_sub(self.started_ns);
-        if u128::from(elapsed) <= limit.as_nanos() {
-            return Ok(());
-        }
-        Err(StoreError::Deadline {
-            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        })
     }
 }

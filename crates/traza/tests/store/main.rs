@@ -1,6 +1,8 @@
 //! The store: what is acknowledged is found again, whatever happens in between.
 
 #[cfg(test)]
+mod analytics;
+#[cfg(test)]
 mod compaction;
 #[cfg(test)]
 mod crash;

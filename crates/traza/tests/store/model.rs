@@ -39,7 +39,9 @@ impl Model {
         let duration = |span: &Span| span.end_time_ns.saturating_sub(span.start_time_ns);
         match query.sort {
             None | Some(Sort::StartAscending) => {}
-            Some(Sort::StartDescending) => spans.reverse(),
+            Some(Sort::StartDescending) => {
+                spans.sort_by_key(|span| std::cmp::Reverse(span.start_time_ns));
+            }
             Some(Sort::DurationAscending) => spans.sort_by_key(duration),
             Some(Sort::DurationDescending) => {
                 spans.sort_by_key(|span| std::cmp::Reverse(duration(span)));

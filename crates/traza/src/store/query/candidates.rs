@@ -15,7 +15,7 @@ const WORTH_READING: usize = 256;
 
 /// What of a filter the indexes can narrow.
 #[derive(Debug)]
-pub(super) struct Plan<'f> {
+pub(in crate::store) struct Plan<'f> {
     trace_ids: &'f [String],
     /// Every one of these must hold: a record carries one of the texts under one of the keys.
     pairs: Vec<Vec<(&'f str, String)>>,
@@ -24,7 +24,7 @@ pub(super) struct Plan<'f> {
 
 /// Ordinals of records, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Candidates {
+pub(in crate::store) enum Candidates {
     /// All of these ranges.
     Ranges(Vec<Range<usize>>),
     /// These.
@@ -32,7 +32,7 @@ pub(super) enum Candidates {
 }
 
 impl<'f> Plan<'f> {
-    pub(super) fn of(filter: &'f Filter) -> Self {
+    pub(in crate::store) fn of(filter: &'f Filter) -> Self {
         let mut pairs = Vec::new();
         let raw = |key, text: &String| vec![(key, text.clone())];
         pairs.extend(filter.service.as_ref().map(|text| raw(SERVICE_KEY, text)));
@@ -64,7 +64,7 @@ impl<'f> Plan<'f> {
     }
 
     /// The records of `segment` that may match and start in the window. Candidates: the span decides.
-    pub(super) fn candidates(
+    pub(in crate::store) fn candidates(
         &self,
         segment: &Segment,
         since: Option<u64>,
@@ -127,7 +127,7 @@ impl<'f> Plan<'f> {
 
     /// False when the payload cannot be that of a match, so that it need not be parsed: it lacks a word. Letters and
     /// digits are never escaped in it.
-    pub(super) fn payload_may_match(&self, payload: &[u8]) -> bool {
+    pub(in crate::store) fn payload_may_match(&self, payload: &[u8]) -> bool {
         self.content.is_none_or(|content| {
             content
                 .words()
@@ -138,7 +138,7 @@ impl<'f> Plan<'f> {
 }
 
 impl Candidates {
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+    pub(in crate::store) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         let (ranges, ordinals): (&[Range<usize>], &[usize]) = match self {
             Self::Ranges(ranges) => (ranges, &[]),
             Self::Ordinals(ordinals) => (&[], ordinals),
@@ -147,6 +147,14 @@ impl Candidates {
             .iter()
             .flat_map(Clone::clone)
             .chain(ordinals.iter().copied())
+    }
+
+    /// [`iter`](Self::iter) for one who keeps them, ascending.
+    pub(in crate::store) fn into_ordinals(self) -> Box<dyn Iterator<Item = usize>> {
+        match self {
+            Self::Ranges(ranges) => Box::new(ranges.into_iter().flatten()),
+            Self::Ordinals(ordinals) => Box::new(ordinals.into_iter()),
+        }
     }
 }
 
