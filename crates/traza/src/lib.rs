@@ -9,6 +9,7 @@ pub mod json;
 pub mod llm;
 pub mod logs;
 pub mod migration;
+pub mod otlp;
 pub mod payload;
 pub mod record;
 pub mod rollup;

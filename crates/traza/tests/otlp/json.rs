@@ -1,0 +1,251 @@
+//! JSON requests.
+
+use traza::json::Value;
+use traza::otlp::{COPIED_LEN_MAX, OtlpError, resource_spans_from_json, spans_from_json};
+use traza::span::Span;
+
+const IDS: &str = r#""traceId":"0A","spanId":"0b","startTimeUnixNano":"1","endTimeUnixNano":2"#;
+
+/// A request with one span that has these members too, in a resource and a scope with these attributes.
+fn request(resource: &str, scope: &str, members: &str) -> String {
+    format!(
+        r#"{{"resourceSpans":[{{"resource":{{"attributes":[{resource}]}},"scopeSpans":[{{"scope":{{"attributes":[{scope}]}},
+        "spans":[{{{IDS}{members}}}]}}]}}]}}"#
+    )
+}
+
+fn one(resource: &str, scope: &str, members: &str) -> Span {
+    let mut spans = spans_from_json(request(resource, scope, members).as_bytes()).unwrap();
+    assert_eq!(spans.len(), 1);
+    spans.remove(0)
+}
+
+/// What the value of an attribute becomes.
+fn flat(any_value: &str) -> String {
+    let members = format!(r#","attributes":[{{"key":"k","value":{any_value}}}]"#);
+    one("", "", &members).attributes["k"].to_string()
+}
+
+/// The path and the complaint about a span with these members instead.
+fn refused(members: &str) -> (String, &'static str) {
+    let text = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{{members}}}]}}]}}]}}"#);
+    match spans_from_json(text.as_bytes()) {
+        Err(OtlpError::Field { path, what }) => {
+            let inner = path.strip_prefix("resourceSpans[0].scopeSpans[0].spans[0]");
+            (inner.unwrap().trim_start_matches('.').to_owned(), what)
+        }
+        other => panic!("{members}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_span_takes_its_service_and_tenant_from_the_resource_and_its_scope_lies_beneath() {
+    let resource = r#"{"key":"service.name","value":{"intValue":1}},
+        {"key":"service.name","value":{"stringValue":"bot"}},{"key":"host","value":{"stringValue":"h"}},
+        {"key":"traza.tenant","value":{"stringValue":"acme"}}"#;
+    let scope =
+        r#"{"key":"a","value":{"stringValue":"scope"}},{"key":"b","value":{"boolValue":true}}"#;
+    let members = r#","name":"chat","parentSpanId":"00FF","status":{"code":"STATUS_CODE_ERROR","message":"m"},
+        "kind":2,"traceState":"x","attributes":[{"key":"a","value":{"stringValue":"span"}}],
+        "events":[{"name":"e","timeUnixNano":7,"attributes":[{"key":"n","value":{"intValue":"5"}}]}],
+        "links":[{"traceId":"AB","spanId":"CD","attributes":[{"key":"l","value":{"doubleValue":2}}]},{"traceId":"","spanId":"1"}]"#;
+    let span = one(resource, scope, members);
+    assert_eq!(
+        span.to_json(),
+        r#"{"trace_id":"0a","span_id":"0b","$tenant":"acme","parent_span_id":"00ff","name":"chat","start_time_ns":1,"end_time_ns":2,"status":"error","service":"bot","attributes":{"a":"span","b":true},"events":[{"name":"e","timestamp_ns":7,"attributes":{"n":5}}],"links":[{"trace_id":"ab","span_id":"cd","attributes":{"l":2.0}}]}"#
+    );
+}
+
+#[test]
+fn what_is_missing_or_of_another_shape_reads_as_nothing() {
+    let span = one(
+        "",
+        "",
+        r#","name":5,"events":{},"links":null,"attributes":{},"parentSpanId":"","status":1"#,
+    );
+    let expected = Span {
+        trace_id: "0a".to_owned(),
+        span_id: "0b".to_owned(),
+        service: "unknown_service".to_owned(),
+        start_time_ns: 1,
+        end_time_ns: 2,
+        ..Span::default()
+    };
+    assert_eq!(span, expected);
+    let bare =
+        format!(r#"{{"resource":[],"scopeSpans":[{{"scope":7,"spans":[{{{IDS}}}]}}],"x":1}}"#);
+    assert_eq!(
+        resource_spans_from_json(bare.as_bytes()).unwrap(),
+        [expected]
+    );
+    let members = r#","attributes":[{"key":"no value"},{"key":3,"value":{"boolValue":false}},7,
+        {"key":"k","value":{"intValue":1}},{"key":"k","value":{"intValue":2}}]"#;
+    let attributes = one("", "", members).attributes;
+    assert_eq!(Value::Object(attributes).to_string(), r#"{"":false,"k":2}"#);
+}
+
+#[test]
+fn every_kind_of_value_is_flattened() {
+    for (any_value, json) in [
+        (r#"{"stringValue":"a","intValue":1}"#, r#""a""#),
+        (r#"{"intValue":1,"stringValue":"a"}"#, r#""a""#),
+        (r#"{"stringValue":1,"boolValue":true}"#, "true"),
+        (r#"{"intValue":"-5"}"#, "-5"),
+        (r#"{"intValue":5}"#, "5"),
+        (r#"{"intValue":"5x"}"#, r#""5x""#),
+        (r#"{"doubleValue":3}"#, "3.0"),
+        (r#"{"doubleValue":0.25}"#, "0.25"),
+        (r#"{"doubleValue":"NaN"}"#, "null"),
+        (r#"{"doubleValue":"-Infinity"}"#, "null"),
+        (r#"{"boolValue":false}"#, "false"),
+        (
+            r#"{"arrayValue":{"values":[{"intValue":1},{},3]}}"#,
+            "[1,null,null]",
+        ),
+        (r#"{"arrayValue":{}}"#, "[]"),
+        (
+            r#"{"kvlistValue":{"values":[{"key":"b","value":{"stringValue":"x"}},{"key":"a"}]}}"#,
+            r#"{"b":"x"}"#,
+        ),
+        (r#"{"bytesValue":"AP8="}"#, r#""00ff""#),
+        (r#"{"bytesValue":"AP8"}"#, r#""00ff""#),
+        (r#"{"bytesValue":"-_8="}"#, r#""fbff""#),
+        (r#"{"bytesValue":""}"#, r#""""#),
+        (r#"{"bytesValue":"A P8="}"#, "null"),
+        ("{}", "null"),
+        ("null", "null"),
+        ("4", "null"),
+    ] {
+        assert_eq!(flat(any_value), json, "{any_value}");
+    }
+}
+
+#[test]
+fn a_status_is_told_by_its_name_its_number_or_the_digits_of_it() {
+    for (code, word) in [
+        ("1", "ok"),
+        ("2", "error"),
+        (r#""1""#, "ok"),
+        (r#""2""#, "error"),
+        (r#""STATUS_CODE_OK""#, "ok"),
+        (r#""STATUS_CODE_UNSET""#, ""),
+        (r#""+2""#, ""),
+        ("0", ""),
+        ("null", ""),
+    ] {
+        let status = one("", "", &format!(r#","status":{{"code":{code}}}"#)).status;
+        assert_eq!(status, word, "{code}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_path() {
+    let with = |rest: &str| refused(&format!("{IDS}{rest}"));
+    assert_eq!(
+        refused(r#""spanId":"1""#),
+        ("traceId".into(), "is required")
+    );
+    assert_eq!(
+        refused(r#""traceId":"xy""#),
+        ("traceId".into(), "must be hex")
+    );
+    assert_eq!(
+        refused(r#""traceId":"a","spanId":1"#),
+        ("spanId".into(), "must be a hex string")
+    );
+    assert_eq!(refused(r#""traceId":"a","spanId":"""#).0, "spanId");
+    assert_eq!(
+        with(r#","parentSpanId":7"#),
+        ("parentSpanId".into(), "must be a hex string")
+    );
+    assert_eq!(
+        with(r#","events":[{}]"#),
+        ("events[0].timeUnixNano".into(), "is required")
+    );
+    assert_eq!(
+        with(r#","events":[{"timeUnixNano":1},3]"#),
+        ("events[1]".into(), "must be an object")
+    );
+    assert_eq!(
+        with(r#","links":[{"traceId":"a"}]"#),
+        ("links[0].spanId".into(), "is required")
+    );
+    for time in [
+        "-1",
+        "1.5",
+        r#""1.5""#,
+        r#""+1""#,
+        r#""""#,
+        "null",
+        "1e3",
+        "18446744073709551616",
+    ] {
+        let members =
+            format!(r#""traceId":"a","spanId":"b","startTimeUnixNano":{time},"endTimeUnixNano":1"#);
+        assert_eq!(refused(&members).0, "startTimeUnixNano", "{time}");
+    }
+    for (text, wanted) in [
+        ("{}", "resourceSpans"),
+        (r#"{"resourceSpans":{}}"#, "resourceSpans"),
+        (r#"{"resourceSpans":[{}]}"#, "resourceSpans[0].scopeSpans"),
+        (
+            r#"{"resourceSpans":[{"scopeSpans":[3]}]}"#,
+            "resourceSpans[0].scopeSpans[0]",
+        ),
+        (
+            r#"{"resourceSpans":[{"scopeSpans":[{}]}]}"#,
+            "resourceSpans[0].scopeSpans[0].spans",
+        ),
+    ] {
+        let error = spans_from_json(text.as_bytes()).unwrap_err();
+        assert!(
+            matches!(&error, OtlpError::Field { path, .. } if path == wanted),
+            "{error}"
+        );
+        assert!(error.to_string().starts_with("invalid OTLP request: "));
+    }
+    let tenant = request(
+        r#"{"key":"traza.tenant","value":{"stringValue":"Acme"}}"#,
+        "",
+        "",
+    );
+    let error = spans_from_json(tenant.as_bytes()).unwrap_err();
+    assert!(matches!(&error, OtlpError::Field { path, .. } if path.ends_with("[traza.tenant]")));
+}
+
+#[test]
+fn cut_off_and_deep_requests_are_refused_and_never_panic() {
+    let whole = request(
+        r#"{"key":"service.name","value":{"stringValue":"b"}}"#,
+        "",
+        r#","links":[]"#,
+    );
+    for len in 0..whole.len() {
+        let error = spans_from_json(&whole.as_bytes()[..len]).unwrap_err();
+        assert!(matches!(error, OtlpError::Json(_)), "{len}: {error}");
+    }
+    let deep = format!(
+        "{}1{}",
+        r#"{"arrayValue":{"values":["#.repeat(200),
+        "]}}".repeat(200)
+    );
+    let members = format!(r#","attributes":[{{"key":"k","value":{deep}}}]"#);
+    let error = spans_from_json(request("", "", &members).as_bytes()).unwrap_err();
+    assert!(matches!(error, OtlpError::Json(_)), "{error}");
+}
+
+#[test]
+fn what_spans_share_is_not_repeated_without_bound() {
+    let service = "s".repeat(1 << 20);
+    let span = format!("{{{IDS}}}");
+    let with = |count: usize| {
+        let spans = vec![span.as_str(); count].join(",");
+        let text = format!(
+            r#"{{"resourceSpans":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"{service}"}}}}]}},"scopeSpans":[{{"spans":[{spans}]}}]}}]}}"#
+        );
+        spans_from_json(text.as_bytes())
+    };
+    assert_eq!(with(10).unwrap().len(), 10);
+    let count = usize::try_from(COPIED_LEN_MAX >> 20).unwrap();
+    assert_eq!(with(count), Err(OtlpError::TooLarge));
+}
