@@ -8,6 +8,7 @@ use omniloop_core::attest::AttestError;
 use omniloop_core::export::ExportError;
 use omniloop_core::journal;
 use traza::segment::SegmentError;
+use traza::store::StoreError;
 
 use crate::styles::{BAD, HINT};
 use crate::text::clean;
@@ -173,6 +174,26 @@ impl From<SegmentError> for Failure {
             SegmentError::Unsupported { .. } => {
                 failure.with_hint("it needs a decoder that this build does not have")
             }
+            _ => failure,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::new(chain_text(&error));
+        match &error {
+            StoreError::Busy { .. } => {
+                failure.with_hint("one process has a store at a time: wait for it, or end it")
+            }
+            StoreError::Damaged { .. }
+            | StoreError::Blob { .. }
+            | StoreError::Segment {
+                source: SegmentError::Corrupt { .. },
+                ..
+            } => failure
+                .with_code(BAD_CODE)
+                .with_hint("`daybook verify` checks it whole; restore the file from a copy"),
             _ => failure,
         }
     }

@@ -1,7 +1,7 @@
 //! What a path is, told from the bytes that stand there.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use durable::{FileKind, Fs as _, RealFs};
 use omniloop_core::journal::{Error, JournalPlayer, PlayerOptions};
@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Study,
     /// A segment of a trace store.
     Segment,
+    /// The folder of a trace store.
+    Store,
 }
 
 impl Kind {
@@ -24,7 +26,9 @@ impl Kind {
     pub(crate) fn run(self, path: &Path, instead: &str) -> Result<(), Failure> {
         match self {
             Self::Run => Ok(()),
-            Self::Study | Self::Segment => Err(self.instead_of("a run", path).with_hint(instead)),
+            Self::Study | Self::Segment | Self::Store => {
+                Err(self.instead_of("a run", path).with_hint(instead))
+            }
         }
     }
 
@@ -34,6 +38,7 @@ impl Kind {
             Self::Run => "a run",
             Self::Study => "a study",
             Self::Segment => "a segment of traces",
+            Self::Store => "a store of traces",
         };
         Failure::new(format!("{} is {is}, not {wanted}", path.display()))
     }
@@ -63,6 +68,11 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
         Err(error) => return no("unreadable", unreadable(&error)),
     };
     match found.kind {
+        FileKind::Directory
+            if is_store(path).map_err(|error| unreadable_folder(path, &error))? =>
+        {
+            return Ok(Kind::Store);
+        }
         FileKind::Directory => {
             let failure = Failure::new(format!("{shown} is a folder, and no store of records"));
             let hint = format!(
@@ -103,11 +113,34 @@ pub(crate) fn kind_of(path: &Path) -> Result<Kind, NoRecord> {
     match JournalPlayer::open_with(&RealFs, path, lenient) {
         Err(Error::NotAJournal { .. }) => {
             let failure = Failure::new(format!("{shown} is no record that daybook knows"));
-            let hint = "what a file is, is told from its bytes; daybook reads .omni runs, .atj studies and .seg segments";
+            let hint = "what a file is, is told from its bytes; daybook reads .omni runs, .atj studies, .seg segments and \
+                        folders that are stores of traces";
             no("unknown_kind", failure.with_hint(hint))
         }
         Err(Error::Io { source, .. }) => no("unreadable", unreadable(&source)),
         Ok(_) | Err(_) => Ok(Kind::Run),
+    }
+}
+
+/// A store names its generation in a file, and keeps what it holds beside that.
+fn is_store(path: &Path) -> io::Result<bool> {
+    let has = |name: &str| RealFs.exists(&path.join(name));
+    Ok(has("CURRENT")? && (has("wal.log")? || has("generations")? || has_segment(path)?))
+}
+
+/// True for a folder with a segment file, also of a store that has no generation yet.
+pub(crate) fn has_segment(path: &Path) -> io::Result<bool> {
+    let is_segment = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("segment-") && name.ends_with(".seg")
+    };
+    Ok(RealFs.read_dir(path)?.iter().any(is_segment))
+}
+
+fn unreadable_folder(path: &Path, error: &io::Error) -> NoRecord {
+    NoRecord {
+        code: "unreadable",
+        failure: Failure::io(&format!("cannot open {}", path.display()), error),
     }
 }
 

@@ -113,6 +113,19 @@ fn check(path: &Path, options: &SetOptions) -> Checked {
         },
         Ok(Kind::Study) => check_study(path),
         Ok(Kind::Segment) => check_segment(path),
+        Ok(Kind::Store) => {
+            let what = format!(
+                "{} is a store of traces, and is not checked as a whole",
+                path.display()
+            );
+            let hint = format!("daybook verify {}/segment-*.seg", path.display());
+            could_not(
+                path,
+                "store",
+                "not_checked",
+                Failure::new(what).with_hint(hint),
+            )
+        }
         Err(no) => could_not(path, "unknown", no.code, no.failure),
     }
 }

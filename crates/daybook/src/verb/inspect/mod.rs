@@ -93,8 +93,14 @@ impl InspectArgs {
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     let kind = kind_of(&args.path)?;
     let path = args.path.display();
+    if kind == Kind::Store {
+        let hint = format!("daybook trace stats {path}");
+        return Err(kind
+            .instead_of("a single record", &args.path)
+            .with_hint(hint));
+    }
     let records = match kind {
-        Kind::Run => None,
+        Kind::Run | Kind::Store => None,
         Kind::Study => Some(("a study", format!("daybook study ops {path}"))),
         Kind::Segment => Some(("a segment of traces", format!("daybook trace dump {path}"))),
     };
@@ -104,7 +110,7 @@ pub(crate) fn run(args: &InspectArgs) -> Outcome {
     }
     let mut out = Out::for_json(args.json);
     match kind {
-        Kind::Run => {}
+        Kind::Run | Kind::Store => {}
         Kind::Study => {
             print_facts(&mut out, &JournalReader::open(&args.path)?, args.json)?;
             out.flush()?;
