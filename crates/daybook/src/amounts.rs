@@ -54,6 +54,52 @@ pub(crate) fn rotate(text: &str) -> Result<Rotate, String> {
     ))
 }
 
+/// A number of bytes (`1000`, `64KiB`).
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let unit = if unit.is_empty() { "B" } else { unit };
+    let factor = SIZES.iter().find(|(name, _)| *name == unit);
+    let (_, factor) =
+        factor.ok_or("a size is in bytes, or ends in KB, MB, GB, KiB, MiB or GiB".to_owned())?;
+    number.checked_mul(*factor).ok_or("too large".to_owned())
+}
+
+const NANOS: [(&str, u64); 10] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("w", 604_800_000_000_000),
+];
+
+/// A duration in nanoseconds: `5ms`, `1.5s`, `2h`.
+pub(crate) fn nanos(text: &str) -> Result<u64, String> {
+    let (whole, rest) = split(text)?;
+    let (digits, unit) = match rest.strip_prefix('.') {
+        Some(rest) => {
+            let at = rest
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len());
+            rest.split_at(at)
+        }
+        None => ("", rest),
+    };
+    let factor = NANOS.iter().find(|(name, _)| *name == unit);
+    let (_, factor) =
+        factor.ok_or("a duration ends in ns, us, ms, s, min (or m), h, d or w".to_owned())?;
+    // Further digits are below a nanosecond for every unit but the longest, where they do not count either.
+    let digits = digits.get(..digits.len().min(15)).unwrap_or_default();
+    let scale = digits.bytes().fold(1u128, |scale, _| scale * 10);
+    let part = digits.parse::<u128>().unwrap_or(0) * u128::from(*factor) / scale;
+    let sum = u128::from(whole) * u128::from(*factor) + part;
+    u64::try_from(sum).map_err(|_| "too large".to_owned())
+}
+
 /// Every `--rotate` together; each kind of limit at most once.
 pub(crate) fn rotation(limits: &[Rotate]) -> Result<Option<RotationPolicy>, String> {
     let mut policy = RotationPolicy::default();
@@ -169,6 +215,31 @@ mod tests {
         ] {
             assert!(rotate(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_size_is_in_bytes_and_a_duration_says_its_unit() {
+        assert_eq!(size("1000"), Ok(1000));
+        assert_eq!(size("64KiB"), Ok(64 << 10));
+        assert_eq!(nanos("5ms"), Ok(5_000_000));
+        assert_eq!(nanos("1.5s"), Ok(1_500_000_000));
+        assert_eq!(nanos("0.000000001s"), Ok(1));
+        assert_eq!(nanos("2h"), Ok(7_200_000_000_000));
+        assert_eq!(nanos("18446744073709551615ns"), Ok(u64::MAX));
+        for wrong in [
+            "",
+            "5",
+            "ms",
+            "-5ms",
+            "5 ms",
+            "1.5",
+            "5M",
+            "18446744073709551616ns",
+            "1e3s",
+        ] {
+            assert!(nanos(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(size("1.5KiB").is_err() && size("10M").is_err());
     }
 
     #[test]

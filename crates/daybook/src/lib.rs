@@ -10,6 +10,7 @@ mod cli;
 mod failure;
 mod keys;
 mod kind;
+mod moment;
 mod new_file;
 mod output;
 mod progress;

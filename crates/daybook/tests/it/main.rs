@@ -10,6 +10,8 @@ mod follow;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
+mod ingest;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod key;
@@ -19,6 +21,8 @@ mod kill;
 mod record;
 #[cfg(test)]
 mod recover;
+#[cfg(test)]
+mod store;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

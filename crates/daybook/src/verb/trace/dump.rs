@@ -13,11 +13,12 @@ use traza::segment::{Segment, SegmentError};
 use traza::span::Span;
 
 use super::DumpArgs;
+use super::line::{attributes, span_line};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::kind::{Kind, kind_of};
 use crate::output::Out;
-use crate::styles::{BAD, FAINT, STRONG};
-use crate::text::{clean, count, duration, shorten, wall_time};
+use crate::styles::{BAD, FAINT};
+use crate::text::{clean, count, wall_time};
 
 /// A record, from a segment of whichever version.
 struct Row<'a> {
@@ -200,32 +201,11 @@ impl Listing {
                 ));
             }
         };
-        let took = match span.end_time_ns.checked_sub(span.start_time_ns) {
-            Some(took) => duration(took),
-            None => "ends before".to_owned(),
-        };
-        let tenant = match span.tenant.as_str() {
-            "" => String::new(),
-            tenant => format!("[{}] ", shorten(tenant, 64)),
-        };
-        let status = match span.status.as_str() {
-            "" | "ok" => String::new(),
-            "error" => format!("  {BAD}error{BAD:#}"),
-            other => format!("  {}", shorten(other, 24)),
-        };
-        self.out.line(format_args!(
-            "{ordinal:>6}  {time}  {took:>10}  {tenant}{}: {STRONG}{}{STRONG:#}{status}  \
-             {FAINT}{} {}{FAINT:#}",
-            shorten(&span.service, 32),
-            shorten(&span.name, 60),
-            shorten(&span.trace_id, 40),
-            shorten(&span.span_id, 40)
-        ))?;
+        self.out
+            .line(format_args!("{ordinal:>6}  {}", span_line(&span)))?;
         if self.attributes {
-            for (key, value) in &span.attributes {
-                let value = shorten(&value.to_string(), 120);
-                self.out
-                    .line(format_args!("          {} = {value}", shorten(key, 60)))?;
+            for attribute in attributes(&span) {
+                self.out.line(format_args!("          {attribute}"))?;
             }
         }
         Ok(())

@@ -1,6 +1,15 @@
-//! `daybook trace`: looks into segments of traces.
+//! `daybook trace`: stores of traces, and the segments in them.
 
 mod dump;
+mod export;
+mod filter;
+mod folder;
+mod get;
+mod highlight;
+mod ingest;
+mod line;
+mod query;
+mod stats;
 
 use std::path::PathBuf;
 
@@ -8,13 +17,17 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Outcome;
 
-/// Shows the spans of a segment of traces.
+/// Takes spans into a store of traces, and answers questions about them.
 ///
-/// A segment is read as it stands, of version 8, 7 or 6; nothing is written.
+/// A store is a folder. One process has it open at a time; while another one does, the exit code is 2. A single segment
+/// of it is shown by `dump` as it stands, of version 8, 7 or 6.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  daybook trace dump segment-00000000000000000000.seg
-  daybook trace dump segment-00000000000000000000.seg --limit 0 | less
+  daybook trace ingest traces/ spans.jsonl
+  daybook trace query traces/ --status error --since -1h
+  daybook trace get traces/ 4bf92f3577b34da6a3ce929d0e0e4736
+  daybook trace search traces/ refund order
+  daybook trace export traces/ -o spans.jsonl
   daybook trace dump segment-00000000000000000000.seg --json | jq -r .span.name | sort | uniq -c")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
@@ -23,6 +36,13 @@ pub(crate) struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum TraceVerb {
+    Ingest(ingest::IngestArgs),
+    Get(get::GetArgs),
+    Query(Box<query::QueryArgs>),
+    Search(Box<query::SearchArgs>),
+    Stats(stats::StatsArgs),
+    Flush(stats::FlushArgs),
+    Export(Box<export::TraceExportArgs>),
     Dump(DumpArgs),
 }
 
@@ -30,6 +50,9 @@ enum TraceVerb {
 ///
 /// Where the segment is damaged, what stands before is shown, the place is named, and the exit code is 1.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  daybook trace dump segment-00000000000000000000.seg
+  daybook trace dump segment-00000000000000000000.seg --limit 0 | less")]
 struct DumpArgs {
     /// The segment.
     path: PathBuf,
@@ -46,6 +69,13 @@ struct DumpArgs {
 
 pub(crate) fn run(args: &TraceArgs) -> Outcome {
     match &args.verb {
+        TraceVerb::Ingest(args) => ingest::run(args),
+        TraceVerb::Get(args) => get::run(args),
+        TraceVerb::Query(args) => query::query(args),
+        TraceVerb::Search(args) => query::search(args),
+        TraceVerb::Stats(args) => stats::stats(args),
+        TraceVerb::Flush(args) => stats::flush(args),
+        TraceVerb::Export(args) => export::run(args),
         TraceVerb::Dump(args) => dump::run(args),
     }
 }
