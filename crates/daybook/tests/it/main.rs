@@ -18,6 +18,8 @@ mod key;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod migrate;
+#[cfg(test)]
 mod record;
 #[cfg(test)]
 mod recover;
