@@ -12,6 +12,7 @@ use crate::output::Out;
 use crate::styles::{BAD, FAINT, GOOD, STRONG, WARN};
 use crate::text::{clean, count};
 use crate::verb::inspect::segment::summary as segment_summary;
+use crate::verb::inspect::store::summary as store_summary;
 use crate::verb::study::summary as study_summary;
 
 /// Prints the verdict on one path.
@@ -30,6 +31,9 @@ pub(crate) fn print(
     }
     if verdict.kind == "segment" && verdict.facts.contains_key("records") {
         out.line(format_args!("  {}", segment_summary(&verdict.facts)))?;
+    }
+    if verdict.kind == "store" && verdict.facts.contains_key("records") {
+        out.line(format_args!("  {}", store_summary(&verdict.facts)))?;
     }
     for (finding, more) in grouped(&verdict.findings) {
         out.line(finding_line(finding, more))?;

@@ -21,7 +21,9 @@ use crate::verdict;
 ///
 /// Every record is hashed from the first byte; an index never decides what is checked. A rotated set
 /// is checked as a whole, with the attestation beside it. Of a segment of traces every block is decoded,
-/// every record derived anew from its span, and every entry of every index compared with the records.
+/// every record derived anew from its span, and every entry of every index compared with the records; of a
+/// store of traces every segment is checked like that, and the log, the payloads, the live generation and
+/// the pins as well.
 ///
 /// The exit code is 0 when all paths are intact, 1 when one is damaged, and 2 when none is damaged but
 /// something that was asked for is not proved, or a path could not be checked.
@@ -113,19 +115,14 @@ fn check(path: &Path, options: &SetOptions) -> Checked {
         },
         Ok(Kind::Study) => check_study(path),
         Ok(Kind::Segment) => check_segment(path),
-        Ok(Kind::Store) => {
-            let what = format!(
-                "{} is a store of traces, and is not checked as a whole",
-                path.display()
-            );
-            let hint = format!("daybook verify {}/segment-*.seg", path.display());
-            could_not(
-                path,
-                "store",
-                "not_checked",
-                Failure::new(what).with_hint(hint),
-            )
-        }
+        Ok(Kind::Store) => match traza::store::verify(&RealFs, path) {
+            Ok(verdict) => Checked {
+                verdict,
+                run: None,
+                hint: None,
+            },
+            Err(error) => could_not(path, "store", "unreadable", error.into()),
+        },
         Err(no) => could_not(path, "unknown", no.code, no.failure),
     }
 }

@@ -26,6 +26,8 @@ mod recover;
 #[cfg(test)]
 mod store;
 #[cfg(test)]
+mod store_upkeep;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod study;

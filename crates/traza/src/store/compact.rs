@@ -53,6 +53,7 @@ struct Claim {
 
 impl Shared {
     pub(super) fn compact(&self) -> Result<Compacted> {
+        self.check_writable()?;
         let mut total = Compacted::default();
         let Some(options) = self.options.compaction.filter(|o| o.fanout >= 2) else {
             return Ok(total);

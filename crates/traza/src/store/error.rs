@@ -94,6 +94,12 @@ pub enum StoreError {
         /// The limit.
         max: usize,
     },
+    /// The store is open for reading only.
+    #[error("the store {} is open for reading only", path.display())]
+    ReadOnly {
+        /// The store.
+        path: PathBuf,
+    },
     /// A parameter makes no sense.
     #[error("{what}")]
     Invalid {

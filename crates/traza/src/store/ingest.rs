@@ -31,6 +31,7 @@ impl Store {
     /// nothing was taken in. [`StoreError::Io`] and other failures of the disk: the batch is not acknowledged, and may
     /// be there nevertheless; sending it again is harmless.
     pub fn ingest(&self, mut spans: Vec<Span>) -> Result<Ingested> {
+        self.shared.check_writable()?;
         for (index, span) in spans.iter().enumerate() {
             span.validate()
                 .map_err(|source| StoreError::Span { index, source })?;

@@ -64,18 +64,18 @@ impl StoreLock {
                 Err(error) => return Err(error).during("lock", &path),
             };
             let owner = owner_of(fs, &path);
-            if !is_locked || matches!(owner, Owner::Alive(_)) && !is_new {
-                return Err(busy(dir, owner));
-            }
-            if !is_new && owner == Owner::Unknown && reclaim_is_alive(fs, dir) {
-                return Err(busy(dir, owner));
+            if !is_locked
+                || matches!(owner, Owner::Alive(_)) && !is_new
+                || !is_new && owner == Owner::Unknown && reclaim_is_alive(fs, dir)
+            {
+                return Err(busy(fs, dir));
             }
             let lock = Self::name_us(path.clone(), file)?;
             if lock.is_in_place(fs) {
                 return Ok(lock);
             }
         }
-        Err(busy(dir, Owner::Unknown))
+        Err(busy(fs, dir))
     }
 
     /// False when the file was removed by its earlier owner after it was opened here: its lock then keeps nobody out.
@@ -106,32 +106,43 @@ impl StoreLock {
     }
 }
 
-fn busy(dir: &Path, owner: Owner) -> StoreError {
+fn busy(fs: &dyn Fs, dir: &Path) -> StoreError {
     StoreError::Busy {
         path: dir.to_owned(),
-        owner: match owner {
-            Owner::Alive(pid) => Some(pid),
-            Owner::Gone | Owner::Unknown => None,
-        },
+        owner: named_in(fs, &dir.join(FILE_NAME)).map(|(pid, _)| pid),
     }
 }
 
-fn owner_of(fs: &dyn Fs, path: &Path) -> Owner {
-    let Ok(bytes) = read_all(fs, path, LEN_MAX) else {
-        return Owner::Unknown;
+/// The process that writes the store in `dir` now, as far as its lock file tells.
+pub(crate) fn holder(fs: &dyn Fs, dir: &Path) -> Option<u32> {
+    let path = dir.join(FILE_NAME);
+    let (pid, is_ours) = named_in(fs, &path)?;
+    let is_held = if is_ours {
+        // Given back at once: the handle ends here.
+        matches!(fs.open(&path).ok()?.try_lock(), Ok(false))
+    } else {
+        is_alive(pid)
     };
-    let text = std::str::from_utf8(&bytes).unwrap_or_default();
-    if text.ends_with(OURS) {
-        return Owner::Unknown;
-    }
-    let pid = text
-        .strip_suffix(THEIRS)
-        .and_then(|pid| pid.parse::<u32>().ok());
-    match pid {
-        Some(pid) if pid == std::process::id() => Owner::Unknown,
-        Some(pid) if is_alive(pid) => Owner::Alive(pid),
-        Some(_) => Owner::Gone,
-        None => Owner::Unknown,
+    is_held.then_some(pid)
+}
+
+/// The process id in a lock file, and whether this implementation wrote it.
+fn named_in(fs: &dyn Fs, path: &Path) -> Option<(u32, bool)> {
+    let bytes = read_all(fs, path, LEN_MAX).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let (pid, is_ours) = match text.strip_suffix(OURS) {
+        Some(pid) => (pid, true),
+        None => (text.strip_suffix(THEIRS)?, false),
+    };
+    Some((pid.parse().ok()?, is_ours))
+}
+
+fn owner_of(fs: &dyn Fs, path: &Path) -> Owner {
+    match named_in(fs, path) {
+        None | Some((_, true)) => Owner::Unknown,
+        Some((pid, false)) if pid == std::process::id() => Owner::Unknown,
+        Some((pid, false)) if is_alive(pid) => Owner::Alive(pid),
+        Some((_, false)) => Owner::Gone,
     }
 }
 

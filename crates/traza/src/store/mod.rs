@@ -23,6 +23,7 @@ pub(crate) mod layout;
 mod lock;
 mod migrate;
 mod open;
+mod open_read_only;
 mod options;
 mod pin;
 mod query;
@@ -34,6 +35,7 @@ mod sealed;
 mod snapshot;
 mod spans;
 mod stats;
+mod survey;
 mod upkeep;
 mod verify;
 mod write;
@@ -52,6 +54,7 @@ pub use retain::Expired;
 pub use snapshot::SnapshotView;
 pub use spans::Spans;
 pub use stats::Stats;
+pub use survey::{SegmentFacts, StoreSurvey, survey};
 pub use verify::verify;
 
 use std::path::{Path, PathBuf};
@@ -93,7 +96,7 @@ struct Shared {
 }
 
 /// What only one thread at a time may change.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Writer {
     /// None for a store that keeps no log.
     log: Option<Log>,
@@ -122,6 +125,16 @@ struct View {
 impl Shared {
     fn fs(&self) -> &dyn Fs {
         self.home.fs.as_ref()
+    }
+
+    /// Refuses what would change a store that is open for reading only.
+    fn check_writable(&self) -> Result<()> {
+        if self.home.is_writable {
+            return Ok(());
+        }
+        Err(StoreError::ReadOnly {
+            path: self.home.dir.clone(),
+        })
     }
 
     fn log_path(&self) -> PathBuf {

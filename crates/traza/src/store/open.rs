@@ -87,6 +87,7 @@ impl Store {
             fs,
             dir: dir.to_owned(),
             pricing: Arc::clone(&options.pricing),
+            is_writable: true,
         };
         let opening = Opening {
             home: &home,
@@ -103,7 +104,24 @@ impl Store {
             }
         };
         let background = options.upkeep == Upkeep::Background;
-        let shared = Arc::new(Shared {
+        let mut store = Self::of(home, clock, options, loaded, Some(lock), opened);
+        store.drain_foreign_log()?;
+        if background {
+            let started = upkeep::start(&store.shared);
+            store.upkeep = started.during("start a thread for", dir)?;
+        }
+        Ok(store)
+    }
+
+    pub(super) fn of(
+        home: Home,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+        loaded: Loaded,
+        lock: Option<StoreLock>,
+        opened: Opened,
+    ) -> Self {
+        let shared = Shared {
             home,
             clock,
             maintenance: Mutex::new(()),
@@ -113,20 +131,14 @@ impl Store {
             work: Condvar::new(),
             commit: loaded.commit,
             view: RwLock::new(Arc::new(loaded.view)),
-            lock: Mutex::new(Some(lock)),
+            lock: Mutex::new(lock),
             options,
-        });
-        let mut store = Self {
-            shared,
+        };
+        Self {
+            shared: Arc::new(shared),
             upkeep: Vec::new(),
             opened,
-        };
-        store.drain_foreign_log()?;
-        if background {
-            let started = upkeep::start(&store.shared);
-            store.upkeep = started.during("start a thread for", dir)?;
         }
-        Ok(store)
     }
 
     /// What opening has found and done.
@@ -156,10 +168,11 @@ struct Opening<'o> {
     options: &'o StoreOptions,
 }
 
-struct Loaded {
-    writer: Writer,
-    commit: Commit,
-    view: View,
+/// What a store begins with.
+pub(super) struct Loaded {
+    pub(super) writer: Writer,
+    pub(super) commit: Commit,
+    pub(super) view: View,
 }
 
 impl Opening<'_> {
@@ -204,9 +217,7 @@ impl Opening<'_> {
             oldest_ns: (!buffer.is_empty()).then(|| self.clock.mono_ns()),
             next_segment,
             generation: opened.generation,
-            failures: 0,
-            failure: None,
-            is_closing: false,
+            ..Writer::default()
         };
         let view = View {
             buffer,
@@ -262,41 +273,68 @@ impl Opening<'_> {
     fn replay(&self, manifest: &Manifest, opened: &mut Opened) -> Result<(Buffer, Option<Log>)> {
         let path = self.dir.join(wal::FILE_NAME);
         let fold = Stamp::from(manifest.folded_through);
-        let mut buffer = Buffer::default();
-        let (found, exists) = match self.fs.open(&path) {
-            Ok(file) => {
-                let found = wal::scan(file.as_ref(), &mut |frame| {
-                    if frame.stamp <= fold {
-                        return Ok(());
-                    }
-                    let spans = spans_of(frame.payload)?;
-                    opened.replayed_frames += 1;
-                    opened.replayed_spans += spans.len() as u64;
-                    for span in spans {
-                        buffer.upsert(Arc::new(span));
-                    }
-                    Ok(())
-                });
-                (found.map_err(|error| unreadable(&path, error))?, true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (Recovered::default(), false),
-            Err(error) => return Err(error).during("open", &path),
-        };
-        opened.torn_bytes += found.torn_len;
+        let logged = Logged::read(self.fs, self.dir, fold)?;
+        opened.take(&logged);
+        let found = logged.found.unwrap_or_default();
         let last = found.last.unwrap_or_default();
         let stamp = Stamp {
             epoch: last.epoch.max(opened.generation),
             sequence: last.sequence.max(fold.sequence),
         };
         let keeps_log = self.options.durability != Durability::Buffered;
-        let log = if exists && found.len > 0 && (keeps_log || found.frames > 0) {
+        let log = if found.len > 0 && (keeps_log || found.frames > 0) {
             Some(Log::open(self.fs, self.dir, found.len, stamp).during("open", &path)?)
         } else if keeps_log {
             Some(Log::create(self.fs, self.dir, stamp).during("create", &path)?)
         } else {
             None
         };
-        Ok((buffer, log))
+        Ok((logged.buffer, log))
+    }
+}
+
+/// What the log of a store holds beyond its live generation.
+#[derive(Debug, Default)]
+pub(super) struct Logged {
+    /// The spans.
+    pub(super) buffer: Buffer,
+    /// What the scan has found; `None` without a log.
+    found: Option<Recovered>,
+    frames: u64,
+    spans: u64,
+}
+
+impl Logged {
+    /// Reads the frames behind `fold`.
+    pub(super) fn read(fs: &dyn Fs, dir: &Path, fold: Stamp) -> Result<Self> {
+        let path = dir.join(wal::FILE_NAME);
+        let file = match fs.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            other => other.during("open", &path)?,
+        };
+        let mut logged = Self::default();
+        let found = wal::scan(file.as_ref(), &mut |frame| {
+            if frame.stamp <= fold {
+                return Ok(());
+            }
+            let spans = spans_of(frame.payload)?;
+            logged.frames += 1;
+            logged.spans += spans.len() as u64;
+            for span in spans {
+                logged.buffer.upsert(Arc::new(span));
+            }
+            Ok(())
+        });
+        logged.found = Some(found.map_err(|error| unreadable(&path, error))?);
+        Ok(logged)
+    }
+}
+
+impl Opened {
+    pub(super) fn take(&mut self, logged: &Logged) {
+        self.replayed_frames = logged.frames;
+        self.replayed_spans = logged.spans;
+        self.torn_bytes += logged.found.unwrap_or_default().torn_len;
     }
 }
 

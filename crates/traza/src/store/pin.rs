@@ -37,6 +37,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Invalid`] for a label that is no plain name, or that is taken already; a failing disk.
     pub fn pin(&self, label: &str) -> Result<Pin> {
+        self.shared.check_writable()?;
         check_label(label)?;
         let shared = &self.shared;
         let fs = shared.fs();
@@ -73,6 +74,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Invalid`] for a label that is no plain name; a failing disk.
     pub fn unpin(&self, label: &str) -> Result<bool> {
+        self.shared.check_writable()?;
         check_label(label)?;
         let shared = &self.shared;
         let fs = shared.fs();

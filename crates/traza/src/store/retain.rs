@@ -75,6 +75,7 @@ impl Store {
 
 impl Shared {
     pub(super) fn expire(&self) -> Result<Expired> {
+        self.check_writable()?;
         let cutoffs = Cutoffs {
             retention: &self.options.retention,
             now_ns: self.clock.wall_ns(),

@@ -33,6 +33,7 @@ impl Shared {
 
     /// [`seal`](Self::seal) for a caller that has the permit.
     pub(super) fn seal_under(&self, _permit: &MutexGuard<'_, ()>) -> Result<Drained> {
+        self.check_writable()?;
         let (spans, id, fold) = {
             let mut writer = self.writer();
             let view = self.view();

@@ -21,6 +21,8 @@ pub(crate) struct Home {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) dir: PathBuf,
     pub(crate) pricing: Arc<Pricing>,
+    /// False where nothing may be written, caches neither.
+    pub(crate) is_writable: bool,
 }
 
 /// A sealed segment. Of two with one identity the newer one, which has the higher id, counts.
@@ -150,6 +152,9 @@ impl Sealed {
     }
 
     fn write_sidecar(&self, rollup: &Rollup) {
+        if !self.home.is_writable {
+            return;
+        }
         let fs = self.home.fs.as_ref();
         let path = layout::sidecar_path(&self.path);
         let temporary = layout::temporary_path(&self.home.dir, layout::file_name(&path));

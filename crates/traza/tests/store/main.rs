@@ -17,6 +17,8 @@ mod locks;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod read_only;
+#[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod support;

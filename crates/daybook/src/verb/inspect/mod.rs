@@ -4,6 +4,7 @@ mod follow;
 mod listing;
 mod overview;
 pub(crate) mod segment;
+pub(crate) mod store;
 mod survey;
 
 use std::io::Write as _;
@@ -93,14 +94,9 @@ impl InspectArgs {
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     let kind = kind_of(&args.path)?;
     let path = args.path.display();
-    if kind == Kind::Store {
-        let hint = format!("daybook trace stats {path}");
-        return Err(kind
-            .instead_of("a single record", &args.path)
-            .with_hint(hint));
-    }
     let records = match kind {
-        Kind::Run | Kind::Store => None,
+        Kind::Run => None,
+        Kind::Store => Some(("a store of traces", format!("daybook trace query {path}"))),
         Kind::Study => Some(("a study", format!("daybook study ops {path}"))),
         Kind::Segment => Some(("a segment of traces", format!("daybook trace dump {path}"))),
     };
@@ -110,7 +106,12 @@ pub(crate) fn run(args: &InspectArgs) -> Outcome {
     }
     let mut out = Out::for_json(args.json);
     match kind {
-        Kind::Run | Kind::Store => {}
+        Kind::Run => {}
+        Kind::Store => {
+            store::print(&mut out, &args.path, args.limit(), args.json)?;
+            out.flush()?;
+            return Ok(DONE);
+        }
         Kind::Study => {
             print_facts(&mut out, &JournalReader::open(&args.path)?, args.json)?;
             out.flush()?;

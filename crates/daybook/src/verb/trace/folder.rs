@@ -2,31 +2,41 @@
 
 use std::path::Path;
 
-use durable::{Fs as _, RealFs, read_all};
-use traza::store::{Store, StoreError, StoreOptions, Upkeep};
+use durable::{Fs as _, RealFs};
+use traza::store::{Store, StoreOptions, Upkeep};
 
 use crate::failure::Failure;
 use crate::kind::{Kind, has_segment, kind_of};
 
-/// Opens a store that is there, for verbs that ask.
+/// Opens a store that is there, for verbs that ask; somebody else may be writing it.
 pub(super) fn open_to_read(dir: &Path) -> Result<Store, Failure> {
+    must_be_a_store(dir)?;
+    Ok(Store::open_read_only(dir, StoreOptions::default())?)
+}
+
+/// Opens a store that is there, for verbs that change it as a whole.
+pub(super) fn open_to_change(dir: &Path) -> Result<Store, Failure> {
+    must_be_a_store(dir)?;
+    let mut options = StoreOptions::default();
+    // What a verb does not ask for is not begun.
+    options.upkeep = Upkeep::Inline;
+    Ok(Store::open(dir, options)?)
+}
+
+fn must_be_a_store(dir: &Path) -> Result<(), Failure> {
     match kind_of(dir) {
-        Ok(Kind::Store) => {}
+        Ok(Kind::Store) => Ok(()),
         Ok(other) => {
             let hint = format!("daybook inspect {}", dir.display());
-            return Err(other.instead_of("a store of traces", dir).with_hint(hint));
+            Err(other.instead_of("a store of traces", dir).with_hint(hint))
         }
         Err(no) if no.code == "folder" => {
             let dir = dir.display();
             let hint = format!("`daybook trace ingest {dir} spans.jsonl` makes one");
-            return Err(Failure::new(format!("{dir} is no store of traces")).with_hint(hint));
+            Err(Failure::new(format!("{dir} is no store of traces")).with_hint(hint))
         }
-        Err(no) => return Err(no.failure),
+        Err(no) => Err(no.failure),
     }
-    let mut options = StoreOptions::default();
-    // Nothing is sealed by those who only ask.
-    options.upkeep = Upkeep::Inline;
-    open(dir, options)
 }
 
 /// Opens a store, or creates it in a folder that is new, empty, or was left by a creation that did not end.
@@ -45,7 +55,7 @@ pub(super) fn open_to_write(dir: &Path, options: StoreOptions) -> Result<Store, 
             Err(no) => return Err(no.failure),
         }
     }
-    open(dir, options)
+    Ok(Store::open(dir, options)?)
 }
 
 fn can_become_a_store(dir: &Path) -> std::io::Result<bool> {
@@ -55,21 +65,4 @@ fn can_become_a_store(dir: &Path) -> std::io::Result<bool> {
         || has("generations")?
         || has("wal.log")?
         || has_segment(dir)?)
-}
-
-fn open(dir: &Path, options: StoreOptions) -> Result<Store, Failure> {
-    Store::open(dir, options).map_err(|error| match error {
-        StoreError::Busy { path, owner: None } => StoreError::Busy {
-            owner: owner(&path),
-            path,
-        }
-        .into(),
-        error => error.into(),
-    })
-}
-
-/// The process in the lock file, to help the person; the store decides by the lock itself.
-fn owner(dir: &Path) -> Option<u32> {
-    let bytes = read_all(&RealFs, &dir.join("LOCK"), 64).ok()?;
-    std::str::from_utf8(&bytes).ok()?.trim_end().parse().ok()
 }

@@ -10,6 +10,7 @@ mod ingest;
 mod line;
 mod query;
 mod stats;
+mod upkeep;
 
 use std::path::PathBuf;
 
@@ -19,7 +20,8 @@ use crate::failure::Outcome;
 
 /// Takes spans into a store of traces, and answers questions about them.
 ///
-/// A store is a folder. One process has it open at a time; while another one does, the exit code is 2. A single segment
+/// A store is a folder. One process writes it at a time, others can ask it meanwhile; a verb that would change it has the
+/// exit code 2 while another process writes. A single segment
 /// of it is shown by `dump` as it stands, of version 8, 7 or 6.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -28,6 +30,7 @@ use crate::failure::Outcome;
   daybook trace get traces/ 4bf92f3577b34da6a3ce929d0e0e4736
   daybook trace search traces/ refund order
   daybook trace export traces/ -o spans.jsonl
+  daybook trace pin traces/ before-upgrade
   daybook trace dump segment-00000000000000000000.seg --json | jq -r .span.name | sort | uniq -c")]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
@@ -43,6 +46,12 @@ enum TraceVerb {
     Stats(stats::StatsArgs),
     Flush(stats::FlushArgs),
     Export(Box<export::TraceExportArgs>),
+    Compact(upkeep::CompactArgs),
+    Checkpoint(upkeep::CheckpointArgs),
+    Pin(upkeep::PinArgs),
+    Unpin(upkeep::PinArgs),
+    Pins(upkeep::PinsArgs),
+    Restore(upkeep::RestoreArgs),
     Dump(DumpArgs),
 }
 
@@ -76,6 +85,12 @@ pub(crate) fn run(args: &TraceArgs) -> Outcome {
         TraceVerb::Stats(args) => stats::stats(args),
         TraceVerb::Flush(args) => stats::flush(args),
         TraceVerb::Export(args) => export::run(args),
+        TraceVerb::Compact(args) => upkeep::compact(args),
+        TraceVerb::Checkpoint(args) => upkeep::checkpoint(args),
+        TraceVerb::Pin(args) => upkeep::pin(args),
+        TraceVerb::Unpin(args) => upkeep::unpin(args),
+        TraceVerb::Pins(args) => upkeep::pins(args),
+        TraceVerb::Restore(args) => upkeep::restore(args),
         TraceVerb::Dump(args) => dump::run(args),
     }
 }

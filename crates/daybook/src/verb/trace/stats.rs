@@ -92,7 +92,7 @@ pub(super) fn stats(args: &StatsArgs) -> Outcome {
 }
 
 pub(super) fn flush(args: &FlushArgs) -> Outcome {
-    let store = folder::open_to_read(&args.dir)?;
+    let store = folder::open_to_change(&args.dir)?;
     let sealed = store.flush()? as u64;
     let segments = store.stats().segments;
     let mut out = Out::for_json(args.json);
