@@ -9,6 +9,7 @@ use omniloop_core::journal::FrameKind;
 use omniloop_core::journal::layout as omni;
 use traza::rollup::layout as rollup;
 use traza::segment::layout as segment;
+use traza::store::columns;
 
 use xtask::generate_all::{Block, GenerateAll};
 use xtask::reference::reference;
@@ -92,6 +93,9 @@ const BLOCKS: &[Block] = &[
     }),
     block("docs/formats/traza-store.md", "rollup-prologue", || {
         markdown(rollup::prologue::FIELDS)
+    }),
+    block("docs/formats/traza-store.md", "columns-prologue", || {
+        markdown(columns::layout::prologue::FIELDS)
     }),
     block("docs/formats/traza-store.md", "rollup-counters", || {
         markdown(rollup::counters::FIELDS)

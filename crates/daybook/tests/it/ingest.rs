@@ -224,7 +224,12 @@ fn what_came_through_a_pipe_is_stored_when_it_pauses_and_ctrl_c_ends_cleanly() {
     let told = output.next().unwrap().unwrap();
     assert!(told.contains("\"accepted\":2"), "{told}");
 
-    let busy = scratch.daybook(&["trace", "stats", "s"]).expect(2);
+    // Others may ask meanwhile, and nobody else may change it.
+    let stats = scratch
+        .daybook(&["trace", "stats", "s", "--json"])
+        .expect(0);
+    assert_eq!(stats.json()["buffered_spans"], 2);
+    let busy = scratch.daybook(&["trace", "flush", "s"]).expect(2);
     let pid = child.id().to_string();
     assert!(
         busy.err.contains(&format!("in process {pid}")),

@@ -38,12 +38,17 @@ pub struct Counters {
 impl Counters {
     /// The counters of one span, with its facts and its cost.
     pub fn of(span: &Span, facts: &Facts<'_>, cost: Cost) -> Self {
+        let duration_ns = span.end_time_ns.saturating_sub(span.start_time_ns);
+        Self::of_facts(facts, cost, &span.status, duration_ns)
+    }
+
+    /// The counters of a span of which only this is known.
+    pub(crate) fn of_facts(facts: &Facts<'_>, cost: Cost, status: &str, duration_ns: u64) -> Self {
         let (cost_usd, cost_derived_usd) = match cost {
             Cost::Metered(usd) => (usd, 0.0),
             Cost::Derived(usd) => (usd, usd),
             Cost::Unknown => (0.0, 0.0),
         };
-        let duration_ns = span.end_time_ns.saturating_sub(span.start_time_ns);
         Self {
             spans: 1,
             llm_calls: facts.is_llm.into(),
@@ -56,7 +61,7 @@ impl Counters {
             cost_metered_calls: matches!(cost, Cost::Metered(_)).into(),
             cost_derived_calls: matches!(cost, Cost::Derived(_)).into(),
             cost_unpriced_calls: (facts.is_llm && cost == Cost::Unknown).into(),
-            errors: (span.status == STATUS_ERROR).into(),
+            errors: (status == STATUS_ERROR).into(),
             llm_duration_ns: if facts.is_llm { duration_ns } else { 0 },
         }
     }

@@ -103,6 +103,12 @@ impl Header {
         bytes
     }
 
+    /// The checksum at its end, as the file has it.
+    pub(crate) fn crc(&self) -> u32 {
+        let bytes = self.encode();
+        header::CRC32.u32(&bytes).unwrap_or_default()
+    }
+
     /// Decodes the header of a file of `file_len` bytes that begins with `bytes`, and checks what it
     /// can check of itself: identity, version, length, checksum, codec, then bounds and places.
     ///

@@ -7,7 +7,7 @@ use durable::{FileKind, Fs};
 
 const SEGMENT_PREFIX: &str = "segment-";
 const SEGMENT_SUFFIX: &str = ".seg";
-const SIDECAR_SUFFIX: &str = ".rollup";
+const SIDECAR_SUFFIXES: [&str; 2] = [".rollup", ".columns"];
 const SEGMENT_DIGITS: usize = 20;
 
 /// The logs that are only appended to.
@@ -42,6 +42,11 @@ pub(crate) fn sidecar_path(path: &Path) -> PathBuf {
     path.with_extension("rollup")
 }
 
+/// The columns of the segment at this path.
+pub(crate) fn columns_path(segment: &Path) -> PathBuf {
+    segment.with_extension("columns")
+}
+
 /// Where a file that will be `name` is prepared; swept when a crash leaves it behind.
 pub(crate) fn temporary_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!(".{name}.{}.tmp", std::process::id()))
@@ -63,9 +68,10 @@ pub(crate) fn segment_id(name: &str) -> Option<u64> {
     is_id.then(|| digits.parse().ok()).flatten()
 }
 
-/// True for the name of a rollup sidecar.
+/// True for the name of a sidecar, which can be made again.
 pub(crate) fn is_sidecar(name: &str) -> bool {
-    name.starts_with(SEGMENT_PREFIX) && name.ends_with(SIDECAR_SUFFIX)
+    let mut suffixes = SIDECAR_SUFFIXES.into_iter();
+    name.starts_with(SEGMENT_PREFIX) && suffixes.any(|suffix| name.ends_with(suffix))
 }
 
 /// True for the name of a log that is only appended to.

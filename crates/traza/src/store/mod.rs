@@ -14,6 +14,7 @@ mod blobs;
 mod budget;
 mod buffer;
 mod checkpoint;
+pub mod columns;
 mod compact;
 pub mod error;
 mod filter;
@@ -91,6 +92,7 @@ struct Shared {
     work: Condvar,
     commit: Commit,
     view: RwLock<Arc<View>>,
+    columns: columns::ColumnFiles,
     /// Taken when the store is closed.
     lock: Mutex<Option<StoreLock>>,
 }

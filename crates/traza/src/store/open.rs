@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, RwLock};
 use durable::{Clock, Fs, RealFs, SystemClock};
 
 use super::buffer::Buffer;
+use super::columns::ColumnFiles;
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::lock::StoreLock;
@@ -131,6 +132,7 @@ impl Store {
             work: Condvar::new(),
             commit: loaded.commit,
             view: RwLock::new(Arc::new(loaded.view)),
+            columns: ColumnFiles::default(),
             lock: Mutex::new(lock),
             options,
         };

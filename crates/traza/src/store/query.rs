@@ -13,6 +13,7 @@ pub use cursor::Cursor;
 use self::candidates::{Candidates, Plan};
 use super::budget::Budget;
 use super::buffer::{in_order, order_key};
+use super::columns::Conditions;
 use super::error::{Result, StoreError};
 use super::filter::{Filter, duration_ns};
 use super::sealed::Sealed;
@@ -34,6 +35,9 @@ pub enum Sort {
     /// The longest first.
     DurationDescending,
 }
+
+/// With so many candidates in a segment it is worth to look at its columns, which may have to be made first.
+const WORTH_COLUMNS: usize = 1_000;
 
 /// A question.
 #[derive(Clone, Debug)]
@@ -107,6 +111,7 @@ impl Shared {
         deadline: Option<Duration>,
     ) -> Result<Page> {
         let mut run = Run {
+            shared: self,
             view,
             query,
             budget: Budget::new(self.clock.as_ref(), deadline),
@@ -293,6 +298,7 @@ impl Found {
 
 /// One question while it is answered.
 struct Run<'r> {
+    shared: &'r Shared,
     view: &'r View,
     query: &'r Query,
     budget: Budget<'r>,
@@ -352,6 +358,19 @@ impl Run<'_> {
     }
 
     fn segment(&mut self, sealed: &Sealed, candidates: &Candidates, plan: &Plan<'_>) -> Result<()> {
+        let filter = &self.query.filter;
+        let columns = if Conditions::narrow(filter) && candidates.len() >= WORTH_COLUMNS {
+            Some(self.shared.columns(sealed)?)
+        } else {
+            None
+        };
+        let conditions = match &columns {
+            Some(columns) => match Conditions::of(filter, columns) {
+                Some(conditions) => Some((columns, conditions)),
+                None => return Ok(()),
+            },
+            None => None,
+        };
         let mut reader = sealed.segment().reader();
         let ordinals: Box<dyn Iterator<Item = usize>> = if self.found.is_descending() {
             Box::new(candidates.iter().rev())
@@ -359,6 +378,12 @@ impl Run<'_> {
             Box::new(candidates.iter())
         };
         for ordinal in ordinals {
+            if let Some((columns, conditions)) = &conditions
+                && !conditions.hold(columns, ordinal)
+            {
+                self.budget.examine()?;
+                continue;
+            }
             let record = reader.record(ordinal).map_err(sealed.error())?;
             let start = record.timestamp();
             let is_past = self.until().is_some_and(|until| start > until)

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use durable::{Access, Fs, read_all};
 
+use super::columns::Replaced;
 use super::error::{During as _, Result, StoreError, in_segment};
 use super::layout;
 use crate::llm::Pricing;
@@ -34,6 +35,8 @@ pub(crate) struct Sealed {
     segment: Segment,
     /// Read from the sidecar, or made, when it is first asked for.
     rollup: OnceLock<Arc<Rollup>>,
+    /// Which of its records newer segments replace.
+    replaced: Replaced,
 }
 
 impl Sealed {
@@ -46,6 +49,7 @@ impl Sealed {
             path,
             segment,
             rollup: OnceLock::new(),
+            replaced: Replaced::default(),
         })
     }
 
@@ -55,6 +59,10 @@ impl Sealed {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn replaced(&self) -> &Replaced {
+        &self.replaced
     }
 
     pub(crate) fn segment(&self) -> &Segment {
@@ -170,11 +178,16 @@ impl Sealed {
     }
 }
 
-/// Removes the sidecar of the segment at `path`, so that nothing takes it for that of another content.
+/// Removes what is kept beside the segment at `path`, so that nothing takes it for that of another content, and nothing
+/// of a content that is gone stays.
 pub(crate) fn remove_sidecar(fs: &dyn Fs, path: &Path) -> Result<()> {
-    let sidecar = layout::sidecar_path(path);
-    match fs.remove_file(&sidecar) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other.during("remove", &sidecar),
+    for sidecar in [layout::sidecar_path(path), layout::columns_path(path)] {
+        match fs.remove_file(&sidecar) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).during("remove", &sidecar);
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }

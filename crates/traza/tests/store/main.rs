@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod analytics;
 #[cfg(test)]
+mod columns;
+#[cfg(test)]
 mod compaction;
 #[cfg(test)]
 mod crash;

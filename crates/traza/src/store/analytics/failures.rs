@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::GROUPS_MAX;
+use super::rows::{Place, Row};
 use crate::histogram::Histogram;
-use crate::span::Span;
-use crate::store::SnapshotView;
+use crate::store::buffer::in_order;
 use crate::store::error::Result;
-use crate::store::filter::{Filter, duration_ns};
+use crate::store::filter::Filter;
+use crate::store::{SnapshotView, View};
 
 /// The status of a span that failed.
 const STATUS_ERROR: &str = "error";
@@ -52,109 +53,101 @@ pub struct FailureGroup {
 }
 
 /// Service, name and status.
-pub(super) type Signature = (String, String, String);
+type Signature = (String, String, String);
 
-/// A group in the making. `E` is the example, greater than those that it goes before.
-#[derive(Debug)]
-pub(super) struct Tracked<E> {
-    pub(super) first_seen_ns: u64,
-    pub(super) example: E,
-    pub(super) durations: Histogram,
+/// A group in the making.
+struct Tracked {
+    first_seen_ns: u64,
+    /// The latest start, and the latest end of a span that starts then.
+    last: (u64, u64),
+    /// The spans that start and end then: which of them is the example is told by the spans themselves.
+    examples: Vec<Place>,
+    durations: Histogram,
 }
 
 /// Counts failures.
-#[derive(Debug)]
-pub(super) struct Tally<E> {
-    pub(super) groups: BTreeMap<Signature, Tracked<E>>,
-    pub(super) total: u64,
-    pub(super) spans_untracked: u64,
+#[derive(Default)]
+struct Tally {
+    groups: BTreeMap<Signature, Tracked>,
+    total: u64,
+    spans_untracked: u64,
 }
 
-/// The start, the end and the identity of a span.
-type Example = (u64, u64, String, String, String);
-
-impl<E: Ord> Tally<E> {
-    pub(super) fn new() -> Self {
-        Self {
-            groups: BTreeMap::new(),
-            total: 0,
-            spans_untracked: 0,
-        }
-    }
-
-    pub(super) fn add(
-        &mut self,
-        signature: Signature,
-        start_ns: u64,
-        duration_ns: u64,
-        example: E,
-    ) {
+impl Tally {
+    fn add(&mut self, row: &Row<'_>) {
         self.total += 1;
         let is_full = self.groups.len() == GROUPS_MAX;
+        let signature = (
+            row.service().to_owned(),
+            row.name().to_owned(),
+            row.status().to_owned(),
+        );
+        let (start_ns, time) = (row.start_ns(), (row.start_ns(), row.end_ns()));
         if let Some(group) = self.groups.get_mut(&signature) {
             group.first_seen_ns = group.first_seen_ns.min(start_ns);
-            if example > group.example {
-                group.example = example;
+            if time > group.last {
+                group.last = time;
+                group.examples.clear();
             }
-            group.durations.record(duration_ns);
+            if time == group.last {
+                group.examples.push(row.place());
+            }
+            group.durations.record(row.duration_ns());
         } else if is_full {
             self.spans_untracked += 1;
         } else {
             let mut durations = Histogram::default();
-            durations.record(duration_ns);
+            durations.record(row.duration_ns());
             let group = Tracked {
                 first_seen_ns: start_ns,
-                example,
+                last: time,
+                examples: vec![row.place()],
                 durations,
             };
             self.groups.insert(signature, group);
         }
     }
-}
 
-impl Tally<Example> {
-    fn add_span(&mut self, span: &Span) {
-        let signature = (span.service.clone(), span.name.clone(), span.status.clone());
-        let example = (
-            span.start_time_ns,
-            span.end_time_ns,
-            span.tenant.clone(),
-            span.trace_id.clone(),
-            span.span_id.clone(),
-        );
-        self.add(signature, span.start_time_ns, duration_ns(span), example);
-    }
-
-    fn finish(self, limit: usize) -> Failures {
+    fn finish(self, view: &View, limit: usize) -> Result<Failures> {
         let distinct = self.groups.len();
-        let mut groups: Vec<FailureGroup> = self.groups.into_iter().map(group).collect();
+        let mut groups: Vec<(Signature, Tracked)> = self.groups.into_iter().collect();
         // Stable: what is equal in both stays in the order of service, name and status.
-        groups.sort_by_key(|group| Reverse((group.durations.count(), group.last_seen_ns)));
+        groups.sort_by_key(|(_, group)| Reverse((group.durations.count(), group.last.0)));
         groups.truncate(limit);
-        Failures {
+        let finished = groups.into_iter().map(|group| finish(view, group));
+        let groups: Vec<FailureGroup> = finished.collect::<Result<_>>()?;
+        Ok(Failures {
             total: self.total,
             distinct,
             groups_omitted: distinct - groups.len(),
             spans_untracked: self.spans_untracked,
             groups,
-        }
+        })
     }
 }
 
-fn group((signature, tracked): (Signature, Tracked<Example>)) -> FailureGroup {
+fn finish(view: &View, (signature, tracked): (Signature, Tracked)) -> Result<FailureGroup> {
     let (service, name, status) = signature;
-    let (last_seen_ns, _, example_tenant, example_trace_id, example_span_id) = tracked.example;
-    FailureGroup {
+    let examples = view.fetch(&tracked.examples)?;
+    let example = examples.iter().max_by(|a, b| in_order(a, b));
+    let (tenant, trace_id, span_id) = example.map_or_else(Default::default, |span| {
+        (
+            span.tenant.clone(),
+            span.trace_id.clone(),
+            span.span_id.clone(),
+        )
+    });
+    Ok(FailureGroup {
         service,
         name,
         status,
         first_seen_ns: tracked.first_seen_ns,
-        last_seen_ns,
-        example_tenant,
-        example_trace_id,
-        example_span_id,
+        last_seen_ns: tracked.last.0,
+        example_tenant: tenant,
+        example_trace_id: trace_id,
+        example_span_id: span_id,
         durations: tracked.durations,
-    }
+    })
 }
 
 impl SnapshotView {
@@ -166,11 +159,8 @@ impl SnapshotView {
     pub fn failures(&self, filter: &Filter, limit: usize) -> Result<Failures> {
         let mut filter = filter.clone();
         filter.status.get_or_insert_with(|| STATUS_ERROR.to_owned());
-        let mut tally = Tally::new();
-        self.view
-            .each_match(&filter, &mut self.budget(), &mut |span| {
-                tally.add_span(span);
-            })?;
-        Ok(tally.finish(limit))
+        let mut tally = Tally::default();
+        self.each_row(&filter, |row| tally.add(row))?;
+        tally.finish(&self.view, limit)
     }
 }

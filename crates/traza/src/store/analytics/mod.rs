@@ -9,11 +9,12 @@ mod durations;
 mod failures;
 mod llm;
 mod matches;
+mod rows;
 mod series;
 mod sessions;
 mod slowest;
 mod tenants;
-mod totals;
+pub(super) mod totals;
 mod values;
 
 pub use failures::{FailureGroup, Failures};

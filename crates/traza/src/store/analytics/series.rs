@@ -1,11 +1,10 @@
 //! How spans spread over time.
 
 use crate::histogram::Histogram;
-use crate::llm::{Cost, Facts};
 use crate::rollup::Counters;
 use crate::store::SnapshotView;
 use crate::store::error::{Result, StoreError};
-use crate::store::filter::{Filter, duration_ns};
+use crate::store::filter::Filter;
 
 /// So many buckets are answered at most.
 pub const BUCKETS_MAX: usize = 512;
@@ -91,12 +90,9 @@ impl SnapshotView {
         }
         let mut series = Series::empty(since, until, count);
         let pricing = &self.shared.options.pricing;
-        self.view
-            .each_match(filter, &mut self.budget(), &mut |span| {
-                let facts = Facts::of(span);
-                let counters = Counters::of(span, &facts, Cost::of(&facts, pricing));
-                series.add(span.start_time_ns, duration_ns(span), &counters);
-            })?;
+        self.each_row(filter, |row| {
+            series.add(row.start_ns(), row.duration_ns(), &row.counters(pricing));
+        })?;
         Ok(series)
     }
 }

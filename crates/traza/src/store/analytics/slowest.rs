@@ -4,14 +4,64 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use super::rows::Place;
 use crate::span::Span;
 use crate::store::SnapshotView;
+use crate::store::buffer::in_order;
 use crate::store::error::Result;
 use crate::store::filter::{Filter, duration_ns};
-use crate::store::query::Ranked;
 
 /// So many spans are answered at most.
 pub const SLOWEST_MAX: usize = 1_000;
+
+/// Duration, start and end; what is less comes earlier in the answer.
+type Rank = (Reverse<u64>, u64, u64);
+
+/// The first `limit` in the order of their ranks, and all that are equal to the last of them: what else decides between
+/// these is in the spans.
+struct First {
+    limit: usize,
+    /// The ranks of the first `limit`, the last of them on top.
+    ranks: BinaryHeap<Rank>,
+    found: Vec<(Rank, Place)>,
+    /// When `found` is next cleared of what is no longer among the first.
+    clear_at: usize,
+}
+
+impl First {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ranks: BinaryHeap::new(),
+            found: Vec::new(),
+            clear_at: 1_024,
+        }
+    }
+
+    fn add(&mut self, rank: Rank, place: impl FnOnce() -> Place) {
+        if self.ranks.len() == self.limit {
+            if self.ranks.peek().is_none_or(|last| rank > *last) {
+                return;
+            }
+            self.ranks.pop();
+            self.ranks.push(rank);
+            // Equal ranks: one has left the heap and must stay found.
+        } else {
+            self.ranks.push(rank);
+        }
+        self.found.push((rank, place()));
+        if self.found.len() >= self.clear_at {
+            self.clear();
+            self.clear_at = 1_024.max(self.found.len().saturating_mul(2));
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(last) = self.ranks.peek().copied() {
+            self.found.retain(|(rank, _)| *rank <= last);
+        }
+    }
+}
 
 impl SnapshotView {
     /// The longest of all spans that `filter` takes, however many these are: at most `limit` of them and at most
@@ -21,24 +71,19 @@ impl SnapshotView {
     /// [`StoreError::Deadline`](crate::store::StoreError::Deadline); damage of a segment that had to be read.
     pub fn slowest(&self, filter: &Filter, limit: usize) -> Result<Vec<Arc<Span>>> {
         let limit = limit.min(SLOWEST_MAX);
-        // What comes last in the answer is on top. The order of spans decides between equal durations.
-        let mut heap: BinaryHeap<(Reverse<u64>, Ranked)> = BinaryHeap::new();
-        if limit == 0 {
-            return Ok(Vec::new());
-        }
-        self.view
-            .each_match(filter, &mut self.budget(), &mut |span| {
-                let duration = Reverse(duration_ns(span));
-                let is_full = heap.len() == limit;
-                if is_full && heap.peek().is_some_and(|last| last.0 < duration) {
-                    return;
-                }
-                heap.push((duration, Ranked(Arc::clone(span))));
-                if is_full {
-                    heap.pop();
-                }
-            })?;
-        let sorted = heap.into_sorted_vec().into_iter();
-        Ok(sorted.map(|(_, Ranked(span))| span).collect())
+        let mut first = First::new(limit);
+        self.each_row(filter, |row| {
+            let rank = (Reverse(row.duration_ns()), row.start_ns(), row.end_ns());
+            first.add(rank, || row.place());
+        })?;
+        first.clear();
+        let places: Vec<Place> = first.found.into_iter().map(|(_, place)| place).collect();
+        let mut spans = self.view.fetch(&places)?;
+        spans.sort_unstable_by(|a, b| {
+            let longest = duration_ns(b).cmp(&duration_ns(a));
+            longest.then_with(|| in_order(a, b))
+        });
+        spans.truncate(limit);
+        Ok(spans)
     }
 }

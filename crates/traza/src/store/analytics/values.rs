@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::GROUPS_MAX;
 use crate::json::Value;
-use crate::span::Span;
 use crate::store::SnapshotView;
 use crate::store::error::Result;
 use crate::store::filter::Filter;
@@ -47,13 +46,41 @@ pub struct ValueCount {
     pub count: u64,
 }
 
-impl ValueOf<'_> {
-    fn value(self, span: &Span) -> Option<Value> {
-        match self {
-            Self::Service => Some(Value::from(span.service.as_str())),
-            Self::Name => Some(Value::from(span.name.as_str())),
-            Self::Status => Some(Value::from(span.status.as_str())),
-            Self::Attribute(key) => span.attributes.get(key).cloned(),
+/// Counts values.
+#[derive(Default)]
+struct Tally {
+    /// By their JSON, which is canonical.
+    counts: BTreeMap<String, ValueCount>,
+    total: u64,
+    spans_untracked: u64,
+}
+
+impl Tally {
+    fn add(&mut self, value: Value) {
+        self.total += 1;
+        let is_full = self.counts.len() == GROUPS_MAX;
+        let text = value.to_string();
+        if let Some(known) = self.counts.get_mut(&text) {
+            known.count += 1;
+        } else if is_full {
+            self.spans_untracked += 1;
+        } else {
+            self.counts.insert(text, ValueCount { value, count: 1 });
+        }
+    }
+
+    fn finish(self, limit: usize) -> Values {
+        let distinct = self.counts.len();
+        let mut values: Vec<ValueCount> = self.counts.into_values().collect();
+        // Stable: they are in the order of their JSON.
+        values.sort_by_key(|value| Reverse(value.count));
+        values.truncate(limit);
+        Values {
+            total: self.total,
+            distinct,
+            values_omitted: distinct - values.len(),
+            spans_untracked: self.spans_untracked,
+            values,
         }
     }
 }
@@ -64,31 +91,23 @@ impl SnapshotView {
     /// # Errors
     /// [`StoreError::Deadline`](crate::store::StoreError::Deadline); damage of a segment that had to be read.
     pub fn values(&self, of: ValueOf<'_>, filter: &Filter, limit: usize) -> Result<Values> {
-        // By their JSON, which is canonical.
-        let mut counts: BTreeMap<String, ValueCount> = BTreeMap::new();
-        let mut found = Values::default();
-        self.view
-            .each_match(filter, &mut self.budget(), &mut |span| {
-                let Some(value) = of.value(span) else {
-                    return;
-                };
-                found.total += 1;
-                let is_full = counts.len() == GROUPS_MAX;
-                let text = value.to_string();
-                if let Some(known) = counts.get_mut(&text) {
-                    known.count += 1;
-                } else if is_full {
-                    found.spans_untracked += 1;
-                } else {
-                    counts.insert(text, ValueCount { value, count: 1 });
-                }
-            })?;
-        found.distinct = counts.len();
-        found.values = counts.into_values().collect();
-        // Stable: they are in the order of their JSON.
-        found.values.sort_by_key(|value| Reverse(value.count));
-        found.values.truncate(limit);
-        found.values_omitted = found.distinct - found.values.len();
-        Ok(found)
+        let mut tally = Tally::default();
+        if let ValueOf::Attribute(key) = of {
+            self.view
+                .each_match(filter, &mut self.budget(), &mut |span| {
+                    if let Some(value) = span.attributes.get(key) {
+                        tally.add(value.clone());
+                    }
+                })?;
+            return Ok(tally.finish(limit));
+        }
+        self.each_row(filter, |row| {
+            tally.add(Value::from(match of {
+                ValueOf::Service => row.service(),
+                ValueOf::Name => row.name(),
+                ValueOf::Status | ValueOf::Attribute(_) => row.status(),
+            }));
+        })?;
+        Ok(tally.finish(limit))
     }
 }

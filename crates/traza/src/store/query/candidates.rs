@@ -149,6 +149,14 @@ impl Candidates {
             .chain(ordinals.iter().copied())
     }
 
+    /// How many there are.
+    pub(in crate::store) fn len(&self) -> usize {
+        match self {
+            Self::Ranges(ranges) => ranges.iter().map(Range::len).sum(),
+            Self::Ordinals(ordinals) => ordinals.len(),
+        }
+    }
+
     /// [`iter`](Self::iter) for one who keeps them, ascending.
     pub(in crate::store) fn into_ordinals(self) -> Box<dyn Iterator<Item = usize>> {
         match self {
