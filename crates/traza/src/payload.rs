@@ -284,6 +284,23 @@ fn attribute_values(span: &Span) -> impl Iterator<Item = &Value> {
         .flat_map(Object::values)
 }
 
+/// Puts a marker into the place of every live reference to `address`: the reference without its preview, and with a member
+/// that says that the payload was erased.
+pub fn redact(span: &mut Span, address: ContentAddress) {
+    for value in attribute_values_mut(span) {
+        let refers = live_reference(value).is_some_and(|text| text.parse() == Ok(address));
+        if !refers {
+            continue;
+        }
+        let bytes = value.as_object().and_then(|members| members.get("bytes"));
+        *value = Value::Object(Object::from([
+            (PAYLOAD_MEMBER.to_owned(), Value::from(address.to_string())),
+            ("bytes".to_owned(), bytes.cloned().unwrap_or(Value::Null)),
+            (ERASED_MEMBER.to_owned(), Value::Bool(true)),
+        ]));
+    }
+}
+
 fn attribute_values_mut(span: &mut Span) -> impl Iterator<Item = &mut Value> {
     let events = span.events.iter_mut().map(|event| &mut event.attributes);
     let links = span.links.iter_mut().map(|link| &mut link.attributes);

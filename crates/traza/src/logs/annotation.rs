@@ -217,18 +217,26 @@ impl Annotations {
     /// # Errors
     /// As [`LineLog::open`].
     pub fn open(fs: Arc<dyn Fs>, path: PathBuf) -> Result<(Self, Option<Healed>), LogError> {
-        let Opened {
-            log,
-            records,
-            healed,
-        } = LineLog::open(fs, path, &FORMAT)?;
-        let places = Places::of(&records);
-        let annotations = Self {
-            log,
-            list: records,
+        let opened = LineLog::open(fs, path, &FORMAT)?;
+        let healed = opened.healed;
+        Ok((Self::of(opened), healed))
+    }
+
+    /// Reads the log at `path`: see [`LineLog::read_only`].
+    ///
+    /// # Errors
+    /// As [`LineLog::read_only`].
+    pub fn read_only(fs: Arc<dyn Fs>, path: PathBuf) -> Result<Self, LogError> {
+        Ok(Self::of(LineLog::read_only(fs, path, &FORMAT)?))
+    }
+
+    fn of(opened: Opened<Annotation>) -> Self {
+        let places = Places::of(&opened.records);
+        Self {
+            log: opened.log,
+            list: opened.records,
             places,
-        };
-        Ok((annotations, healed))
+        }
     }
 
     /// The file, for its place and its length.

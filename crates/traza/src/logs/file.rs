@@ -319,6 +319,39 @@ impl LineLog {
         })
     }
 
+    /// Reads the log at `path` and changes nothing; for a store that is not written. What would be healed counts as healed
+    /// in the answer, and only there. Nothing may be appended.
+    ///
+    /// # Errors
+    /// Those of [`scan`], and [`LogError::Io`].
+    pub fn read_only<R>(
+        fs: Arc<dyn Fs>,
+        path: PathBuf,
+        format: &LineFormat<R>,
+    ) -> Result<Opened<R>, LogError> {
+        let log = Self {
+            fs,
+            path,
+            len: 0,
+            named: false,
+            file: None,
+            damage: None,
+        };
+        if !log.fs.exists(&log.path).map_err(log.io("look for"))? {
+            return Ok(Opened {
+                log,
+                records: Vec::new(),
+                healed: None,
+            });
+        }
+        let Scan { records, healed } = scan(&log.path, &log.read()?, format)?;
+        Ok(Opened {
+            log,
+            records,
+            healed,
+        })
+    }
+
     /// Where the log is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -478,6 +511,14 @@ impl LineLog {
             path: self.path.clone(),
             source,
         }
+    }
+}
+
+impl Drop for LineLog {
+    /// A failed change is undone while somebody knows of it: whoever opens the file next would read what a failed sync has
+    /// lost on the disk, and take it for durable.
+    fn drop(&mut self) {
+        self.undo().ok();
     }
 }
 

@@ -498,13 +498,24 @@ impl Tombstones {
     /// # Errors
     /// As [`LineLog::open`].
     pub fn open(fs: Arc<dyn Fs>, path: PathBuf) -> Result<(Self, Option<Healed>), LogError> {
-        let Opened {
-            log,
-            records,
-            healed,
-        } = LineLog::open(fs, path, &FORMAT)?;
-        let erasures = replay(records);
-        Ok((Self { log, erasures }, healed))
+        let opened = LineLog::open(fs, path, &FORMAT)?;
+        let healed = opened.healed;
+        Ok((Self::of(opened), healed))
+    }
+
+    /// Reads the log at `path`: see [`LineLog::read_only`].
+    ///
+    /// # Errors
+    /// As [`LineLog::read_only`].
+    pub fn read_only(fs: Arc<dyn Fs>, path: PathBuf) -> Result<Self, LogError> {
+        Ok(Self::of(LineLog::read_only(fs, path, &FORMAT)?))
+    }
+
+    fn of(opened: Opened<Line>) -> Self {
+        Self {
+            log: opened.log,
+            erasures: replay(opened.records),
+        }
     }
 
     /// The file, for its place and its length.

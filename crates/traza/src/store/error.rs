@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::logs::annotation::AppendError;
+use crate::logs::eval::EvalError;
+use crate::logs::file::LogError;
 use crate::payload::BlobError;
 use crate::segment::SegmentError;
 use crate::span::SpanFault;
@@ -112,6 +115,15 @@ pub enum StoreError {
         /// All of them.
         files: Vec<UnreadableFile>,
     },
+    /// An annotation was not recorded.
+    #[error(transparent)]
+    Annotation(#[from] AppendError),
+    /// A change of datasets or experiments was refused, or failed.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// A log of what is not a span is damaged or cannot be read or written.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// An older release wrote the store, and this opening only reads.
     #[error("{} holds segments of an older version; open it for writing once, which converts them", path.display())]
     Older {

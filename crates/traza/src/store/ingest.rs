@@ -45,6 +45,7 @@ impl Store {
         if spans.is_empty() {
             return Ok(ingested);
         }
+        let _gate = shared.gate();
         if let Some(len_max) = shared.options.payload_threshold {
             for span in &mut spans {
                 payload::offload(span, len_max, |address, text| {

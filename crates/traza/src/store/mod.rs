@@ -3,24 +3,31 @@
 //!
 //! # Locks, in the order in which they are taken
 //! 1. *maintenance*: one checkpoint, pin or release at a time;
-//! 2. the *seal permit*: one change of the segments at a time;
-//! 3. the *writer*: the log and what decides when to seal. Ingest holds it while it appends a frame, never while it syncs;
-//! 4. the *view*: swapped under the writer, read by everybody, held for a pointer's copy only.
+//! 2. the *gate*: whoever takes something in shares it; who must know that nothing is on its way takes it alone;
+//! 3. the *seal permit*: one change of the segments at a time;
+//! 4. one of the *logs* of what is not a span: annotations, evals, tombstones;
+//! 5. the *writer*: the log and what decides when to seal. Ingest holds it while it appends a frame, never while it syncs;
+//! 6. the *view*: swapped under the writer, read by everybody, held for a pointer's copy only.
 //!
 //! A reader takes the view once and keeps it: it sees one version of every span, whatever happens meanwhile.
 
 pub mod analytics;
+mod annotations;
 mod blobs;
 mod budget;
 mod buffer;
 mod checkpoint;
 pub mod columns;
 mod compact;
+mod erase;
 pub mod error;
+mod evals;
 mod filter;
 pub mod generation;
 mod ingest;
 pub(crate) mod layout;
+mod line_logs;
+mod liveness;
 mod lock;
 mod migrate;
 mod open;
@@ -41,10 +48,12 @@ mod upkeep;
 mod verify;
 mod write;
 
+pub use annotations::{Annotated, AnnotationFilter};
 pub use compact::Compacted;
 pub use error::{Result, StoreError, UnreadableFile};
 pub use filter::Filter;
 pub use ingest::Ingested;
+pub use line_logs::HealedLogs;
 pub use migrate::{Migrated, Progress};
 pub use open::Opened;
 pub use options::{Compaction, Durability, Retention, StoreOptions, Upkeep};
@@ -59,13 +68,16 @@ pub use survey::{SegmentFacts, StoreSurvey, survey};
 pub use verify::verify;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::thread::JoinHandle;
 
 use durable::{Clock, Fs};
 
 use crate::wal::{Commit, Log};
 use buffer::Buffer;
+use line_logs::LineLogs;
 use lock::StoreLock;
 use sealed::{Home, Sealed};
 
@@ -84,7 +96,9 @@ struct Shared {
     clock: Arc<dyn Clock>,
     options: StoreOptions,
     maintenance: Mutex<()>,
+    gate: RwLock<()>,
     permit: Mutex<()>,
+    logs: LineLogs,
     writer: Mutex<Writer>,
     /// A seal has ended, or has failed.
     sealed: Condvar,
@@ -146,6 +160,16 @@ impl Shared {
     fn writer(&self) -> MutexGuard<'_, Writer> {
         // A panic in between leaves a log that is at worst longer than it says, which its next use finds.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For taking something in. Not twice in one thread: somebody may be waiting for it alone in between.
+    fn gate(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// While it is held, nothing is on its way into the store.
+    fn gate_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn view(&self) -> Arc<View> {

@@ -10,6 +10,7 @@ use super::buffer::Buffer;
 use super::columns::ColumnFiles;
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
+use super::line_logs::{HealedLogs, LineLogs};
 use super::lock::StoreLock;
 use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
@@ -40,6 +41,8 @@ pub struct Opened {
     pub swept_files: usize,
     /// What was converted of a store of an older release; `None` when it was of the present format.
     pub migrated: Option<Migrated>,
+    /// What was put right in the logs of what is not a span.
+    pub healed_logs: HealedLogs,
 }
 
 impl Store {
@@ -126,7 +129,9 @@ impl Store {
             home,
             clock,
             maintenance: Mutex::new(()),
+            gate: RwLock::new(()),
             permit: Mutex::new(()),
+            logs: loaded.logs,
             writer: Mutex::new(loaded.writer),
             sealed: Condvar::new(),
             work: Condvar::new(),
@@ -174,6 +179,7 @@ struct Opening<'o> {
 pub(super) struct Loaded {
     pub(super) writer: Writer,
     pub(super) commit: Commit,
+    pub(super) logs: LineLogs,
     pub(super) view: View,
 }
 
@@ -213,6 +219,8 @@ impl Opening<'_> {
             let file = log.for_sync(self.fs);
             commit.adopt(file.during("open", &self.dir.join(wal::FILE_NAME))?);
         }
+        let (logs, healed_logs) = LineLogs::open(&self.home.fs, self.dir)?;
+        opened.healed_logs = healed_logs;
         let writer = Writer {
             log,
             taken_in: buffer.len(),
@@ -228,6 +236,7 @@ impl Opening<'_> {
         let loaded = Loaded {
             writer,
             commit,
+            logs,
             view,
         };
         Ok((loaded, opened))

@@ -8,6 +8,7 @@ use durable::{Clock, Fs, RealFs, SystemClock};
 
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
+use super::line_logs::LineLogs;
 use super::open::{Loaded, Logged, Opened};
 use super::options::{StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
@@ -110,6 +111,7 @@ fn look(home: &Home) -> Result<Option<(Loaded, Opened)>> {
             ..Writer::default()
         },
         commit: Commit::default(),
+        logs: LineLogs::read_only(&home.fs, dir)?,
         view: View {
             buffer: logged.buffer,
             segments: segments.into(),

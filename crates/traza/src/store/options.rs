@@ -87,7 +87,7 @@ impl Default for Compaction {
     }
 }
 
-/// How long spans are kept, counted from their ends. `None` is for ever.
+/// How long spans are kept, counted from their ends, and annotations, counted from when they were made. `None` is for ever.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Of every tenant without an entry of its own.

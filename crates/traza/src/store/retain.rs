@@ -1,4 +1,5 @@
-//! Retention: spans whose time is over go, from the log, the buffer and the segments.
+//! Retention: spans whose time is over go, from the log, the buffer and the segments; then annotations, and payloads that
+//! nothing refers to.
 //!
 //! The newest version of a span decides for all of them. Segments are rewritten from the oldest to the newest, the
 //! buffer and the log come last: wherever this stops, no older version comes to light that a newer one had replaced.
@@ -25,6 +26,10 @@ pub struct Expired {
     pub removed_segments: usize,
     /// Buffered spans that are gone.
     pub buffered_spans: usize,
+    /// Annotations that are gone; scores of experiments stay.
+    pub annotations: usize,
+    /// Files of payloads that are gone: nothing refers to them, and no batch has written them lately.
+    pub payloads: usize,
 }
 
 impl Expired {
@@ -46,25 +51,34 @@ impl Cutoffs<'_> {
     }
 
     fn is_over(&self, span: &Span) -> bool {
-        let own = self.retention.tenants.get(&span.tenant);
+        self.is_past(&span.tenant, span.end_time_ns)
+    }
+
+    fn is_past(&self, tenant: &str, time_ns: u64) -> bool {
+        let own = self.retention.tenants.get(tenant);
         let cutoff = match own {
             Some(ttl) => self.of(*ttl),
             None => self.of(self.retention.ttl),
         };
-        cutoff.is_some_and(|cutoff| span.end_time_ns < cutoff)
+        cutoff.is_some_and(|cutoff| time_ns < cutoff)
+    }
+
+    fn all(&self) -> impl Iterator<Item = u64> {
+        let own = self.retention.tenants.values();
+        own.chain([&self.retention.ttl])
+            .filter_map(|ttl| self.of(*ttl))
     }
 
     /// A span that ends then or later never expires now.
     fn latest(&self) -> Option<u64> {
-        let own = self.retention.tenants.values();
-        own.chain([&self.retention.ttl])
-            .filter_map(|ttl| self.of(*ttl))
-            .max()
+        self.all().max()
     }
 }
 
 impl Store {
-    /// Removes the spans whose time is over, as [`StoreOptions::retention`](super::StoreOptions::retention) says.
+    /// Removes the spans and the annotations whose time is over, as
+    /// [`StoreOptions::retention`](super::StoreOptions::retention) says, and payloads that nothing refers to when they are
+    /// older than the shortest time that anything is kept.
     ///
     /// # Errors
     /// Damage of a segment, a failing disk. What was removed until then stays removed; another pass does the rest.
@@ -98,6 +112,12 @@ impl Shared {
             }
         }
         self.expire_buffered(&cutoffs, &mut expired)?;
+        // The gate comes before the permit.
+        drop(permit);
+        expired.annotations = self.logs.annotations().drop_where(|each| {
+            each.experiment_id.is_none() && cutoffs.is_past(&each.tenant, each.timestamp_ns)
+        })?;
+        expired.payloads = self.sweep_payloads(cutoffs.all().min().unwrap_or(0))?;
         Ok(expired)
     }
 

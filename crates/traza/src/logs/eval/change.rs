@@ -173,13 +173,24 @@ impl Evals {
     /// # Errors
     /// As [`LineLog::open`].
     pub fn open(fs: Arc<dyn Fs>, path: PathBuf) -> Result<(Self, Option<Healed>), LogError> {
-        let Opened {
-            log,
-            records,
-            healed,
-        } = LineLog::open(fs, path, &FORMAT)?;
-        let state = EvalState::replay(records);
-        Ok((Self { log, state }, healed))
+        let opened = LineLog::open(fs, path, &FORMAT)?;
+        let healed = opened.healed;
+        Ok((Self::of(opened), healed))
+    }
+
+    /// Reads the log at `path`: see [`LineLog::read_only`].
+    ///
+    /// # Errors
+    /// As [`LineLog::read_only`].
+    pub fn read_only(fs: Arc<dyn Fs>, path: PathBuf) -> Result<Self, LogError> {
+        Ok(Self::of(LineLog::read_only(fs, path, &FORMAT)?))
+    }
+
+    fn of(opened: Opened<Record>) -> Self {
+        Self {
+            log: opened.log,
+            state: EvalState::replay(opened.records),
+        }
     }
 
     /// The file, for its place and its length.
