@@ -95,7 +95,7 @@ fn inspect_shows_segments_files_and_pins_and_verify_the_whole() {
         assert!(words.contains(wanted), "{wanted}: {words}");
     }
     let verdict = scratch.daybook(&["verify", "s", "--json"]).expect(0).json();
-    assert_eq!(verdict[0]["verdict"], "intact");
+    assert_eq!(verdict["verdict"], "intact");
     let words = scratch.daybook(&["verify", "s"]).expect(0).out;
     assert!(words.contains("60 records in 3 segments"), "{words}");
     let ran = scratch
@@ -126,4 +126,34 @@ fn a_damaged_store_has_exit_code_1_and_the_file_is_named() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn what_is_erased_is_gone_with_a_receipt_and_a_pin_that_holds_it_is_named() {
+    let scratch = scratch();
+    let annotate = ["trace", "annotate", "s", "quality", "0.5", "--trace", "t3"];
+    scratch.daybook(&annotate).expect(0);
+    scratch.daybook(&["trace", "pin", "s", "kept"]).expect(0);
+    let ran = scratch
+        .daybook(&["trace", "erase", "s", "--trace", "t3", "--json"])
+        .expect(2);
+    let receipt = ran.json();
+    assert_eq!(receipt["result"], "not-erased");
+    assert_eq!(receipt["settled"], true);
+    assert_eq!(count(&scratch, "s"), 29);
+    scratch.daybook(&["trace", "unpin", "s", "kept"]).expect(0);
+    let words = scratch
+        .daybook(&["trace", "receipt", "s", "latest"])
+        .expect(0)
+        .out;
+    assert!(words.contains(": erased"), "{words}");
+    let list = scratch
+        .daybook(&["trace", "erasures", "s", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(list[0]["settled"], true);
+    let ran = scratch.daybook(&["trace", "receipt", "s", "9"]).expect(2);
+    assert!(ran.err.contains('9'), "{}", ran.err);
+    scratch.daybook(&["trace", "erase", "s"]).expect(2);
+    scratch.daybook(&["verify", "s"]).expect(0);
 }

@@ -1,5 +1,7 @@
 //! Judgments: recorded beside the spans, and found again by what they are about.
 
+use std::sync::Arc;
+
 use super::error::Result;
 use super::{Shared, Store};
 use crate::logs::annotation::{Annotation, Annotations, AppendError, Subject};
@@ -97,10 +99,14 @@ impl Store {
         self.shared.check_writable()?;
         let _gate = self.shared.gate();
         let logs = &self.shared.logs;
+        let subject = annotation.subject().map_err(AppendError::Fault)?;
+        if self.shared.view().mask.hides_annotation(&annotation) {
+            return Ok(Annotated::Suppressed);
+        }
         if let Subject::Score {
             experiment_id,
             example_id,
-        } = annotation.subject().map_err(AppendError::Fault)?
+        } = subject
         {
             logs.evals()
                 .check_score(&annotation.tenant, experiment_id, example_id)?;
@@ -145,10 +151,11 @@ fn tie(annotation: &Annotation) -> [&str; 5] {
 impl Shared {
     /// Those that match, in the order of recording.
     fn annotations(&self, filter: &AnnotationFilter) -> Vec<Annotation> {
+        let mask = Arc::clone(&self.view().mask);
         let annotations = self.logs.annotations();
         let candidates = filter.candidates(&annotations);
         candidates
-            .filter(|annotation| filter.matches(annotation))
+            .filter(|annotation| filter.matches(annotation) && !mask.hides_annotation(annotation))
             .cloned()
             .collect()
     }

@@ -30,11 +30,15 @@ pub(super) fn keep(fs: &dyn Fs, dir: &Path, address: ContentAddress, text: &str)
 }
 
 impl Store {
-    /// The content of a blob; `None` when the store has none under this address.
+    /// The content of a blob; `None` when the store has none under this address, or when an erasure is pending that accounts
+    /// for it.
     ///
     /// # Errors
     /// [`StoreError::Blob`] when its bytes are not the content that the address names; [`StoreError::Io`].
     pub fn payload(&self, address: ContentAddress) -> Result<Option<Vec<u8>>> {
+        if self.shared.view().mask.withholds(address) {
+            return Ok(None);
+        }
         let path = self.shared.home.dir.join(address.relative_path());
         let blob = match read_all(self.shared.fs(), &path, BLOB_LEN_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::logs::annotation::AppendError;
 use crate::logs::eval::EvalError;
 use crate::logs::file::LogError;
+use crate::logs::tombstone::EraseError;
 use crate::payload::BlobError;
 use crate::segment::SegmentError;
 use crate::span::SpanFault;
@@ -121,6 +122,21 @@ pub enum StoreError {
     /// A change of datasets or experiments was refused, or failed.
     #[error(transparent)]
     Eval(#[from] EvalError),
+    /// An erasure was not recorded.
+    #[error(transparent)]
+    Erase(#[from] EraseError),
+    /// There is no such erasure.
+    #[error("no erasure {id} is recorded in the tombstone log")]
+    NoErasure {
+        /// Its number.
+        id: u64,
+    },
+    /// Everything of the tenant is being erased, so nothing of it can be changed.
+    #[error("tenant {tenant} has an erasure pending; retry after it settles")]
+    ErasurePending {
+        /// The tenant.
+        tenant: String,
+    },
     /// A log of what is not a span is damaged or cannot be read or written.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -2,17 +2,26 @@
 //! only the store can answer.
 
 use std::io;
+use std::sync::Arc;
 
-use super::error::{During as _, Result};
+use super::error::{During as _, Result, StoreError};
 use super::{Shared, Store};
 use crate::json::Value;
 use crate::logs::eval::{Created, EvalState, NewVersion, PayloadRefusal};
 use crate::payload::ContentAddress;
 
 impl Store {
-    /// Shows the datasets and experiments to `read`. Changes wait until it returns.
+    /// Shows the datasets and experiments to `read`, without those of a tenant that is being erased. Changes wait until it
+    /// returns.
     pub fn read_evals<R>(&self, read: impl FnOnce(&EvalState) -> R) -> R {
-        read(self.shared.logs.evals().state())
+        let mask = Arc::clone(&self.shared.view().mask);
+        let evals = self.shared.logs.evals();
+        let mut hidden = mask.tenants();
+        let Some(first) = hidden.next() else {
+            return read(evals.state());
+        };
+        let left = evals.state().without_tenant(first);
+        read(&hidden.fold(left, |left, tenant| left.without_tenant(tenant)))
     }
 
     /// Creates a dataset without versions, and answers its number. `now_unix_ns` is in nanoseconds since the Unix
@@ -20,7 +29,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Evals::create_dataset`](crate::logs::eval::Evals::create_dataset), as
-    /// [`StoreError::Eval`](super::StoreError::Eval).
+    /// [`StoreError::Eval`]; here and below [`StoreError::ErasurePending`] when everything of the tenant is being erased.
     ///
     /// # Durability
     /// This change and those below survive a power loss when they return `Ok`.
@@ -28,6 +37,7 @@ impl Store {
         self.shared.check_writable()?;
         let _gate = self.shared.gate();
         let mut evals = self.shared.logs.evals();
+        self.shared.check_not_erasing(Some(tenant))?;
         Ok(evals.create_dataset(tenant, name, now_unix_ns)?)
     }
 
@@ -36,7 +46,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Evals::create_version`](crate::logs::eval::Evals::create_version), as
-    /// [`StoreError::Eval`](super::StoreError::Eval); [`StoreError::Io`](super::StoreError::Io) when a payload cannot be
+    /// [`StoreError::Eval`]; [`StoreError::Io`] when a payload cannot be
     /// looked for.
     pub fn create_version(
         &self,
@@ -49,11 +59,18 @@ impl Store {
         let mut failure = None;
         let _gate = shared.gate();
         let mut evals = shared.logs.evals();
+        if !new.examples.is_empty() {
+            shared.check_not_erasing(tenant_of_dataset(evals.state(), new.dataset_id))?;
+        }
+        let mask = Arc::clone(&shared.view().mask);
         let created = evals.create_version(
             new,
             |reference| {
                 let address: ContentAddress =
                     reference.parse().map_err(|_| PayloadRefusal::Missing)?;
+                if mask.withholds(address) {
+                    return Err(PayloadRefusal::PendingErasure);
+                }
                 match shared.has_payload(address) {
                     Ok(true) => admit(address),
                     Ok(false) => Err(PayloadRefusal::Missing),
@@ -76,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Evals::tombstone_version`](crate::logs::eval::Evals::tombstone_version), as
-    /// [`StoreError::Eval`](super::StoreError::Eval).
+    /// [`StoreError::Eval`].
     pub fn tombstone_version(
         &self,
         dataset_id: u64,
@@ -87,6 +104,8 @@ impl Store {
         self.shared.check_writable()?;
         let _gate = self.shared.gate();
         let mut evals = self.shared.logs.evals();
+        self.shared
+            .check_not_erasing(tenant_of_dataset(evals.state(), dataset_id))?;
         Ok(evals.tombstone_version(dataset_id, version_id, reason, now_unix_ns)?)
     }
 
@@ -94,7 +113,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Evals::create_experiment`](crate::logs::eval::Evals::create_experiment), as
-    /// [`StoreError::Eval`](super::StoreError::Eval).
+    /// [`StoreError::Eval`].
     pub fn create_experiment(
         &self,
         dataset_id: u64,
@@ -106,13 +125,15 @@ impl Store {
         self.shared.check_writable()?;
         let _gate = self.shared.gate();
         let mut evals = self.shared.logs.evals();
+        self.shared
+            .check_not_erasing(tenant_of_dataset(evals.state(), dataset_id))?;
         Ok(evals.create_experiment(dataset_id, version_id, name, config, now_unix_ns)?)
     }
 
     /// Records that an experiment went through an example, in that trace.
     ///
     /// # Errors
-    /// Those of [`Evals::add_run`](crate::logs::eval::Evals::add_run), as [`StoreError::Eval`](super::StoreError::Eval).
+    /// Those of [`Evals::add_run`](crate::logs::eval::Evals::add_run), as [`StoreError::Eval`].
     pub fn add_run(
         &self,
         experiment_id: u64,
@@ -124,11 +145,29 @@ impl Store {
         self.shared.check_writable()?;
         let _gate = self.shared.gate();
         let mut evals = self.shared.logs.evals();
+        let experiment = evals.state().experiment(experiment_id);
+        self.shared
+            .check_not_erasing(experiment.map(|found| found.tenant.as_str()))?;
         Ok(evals.add_run(experiment_id, example_id, trace_id, span_id, now_unix_ns)?)
     }
 }
 
+fn tenant_of_dataset(state: &EvalState, dataset_id: u64) -> Option<&str> {
+    let dataset = state.dataset(dataset_id)?;
+    Some(&dataset.tenant)
+}
+
 impl Shared {
+    /// Refuses a change for a tenant that is being erased. Under the gate, so that no erasure begins meanwhile.
+    fn check_not_erasing(&self, tenant: Option<&str>) -> Result<()> {
+        match tenant.filter(|tenant| self.view().mask.erases_tenant(tenant)) {
+            Some(tenant) => Err(StoreError::ErasurePending {
+                tenant: tenant.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn has_payload(&self, address: ContentAddress) -> io::Result<bool> {
         self.fs()
             .exists(&self.home.dir.join(address.relative_path()))

@@ -15,13 +15,16 @@ use crate::wal::{self, PAYLOAD_LEN_MAX};
 pub struct Ingested {
     /// How many spans were taken in.
     pub accepted: usize,
+    /// How many were dropped because they are of something that is being erased.
+    pub suppressed: usize,
     /// What has happened to them.
     pub durability: Durability,
 }
 
 impl Store {
     /// Takes a batch in, all of it or nothing. A span replaces an earlier one with the same tenant, trace id and span id;
-    /// within the batch the last one counts.
+    /// within the batch the last one counts. What is being erased is acknowledged and dropped, or stored with a marker in the
+    /// place of an erased payload.
     ///
     /// It returns when the batch is as durable as [`StoreOptions::durability`](super::StoreOptions::durability) says;
     /// others can read it then, and maybe a little earlier.
@@ -38,20 +41,29 @@ impl Store {
         }
         let shared = &self.shared;
         let durability = shared.options.durability;
+        let _gate = shared.gate();
+        let mask = Arc::clone(&shared.view().mask);
+        let suppressed = mask.suppress(&mut spans);
         let ingested = Ingested {
             accepted: spans.len(),
+            suppressed,
             durability,
         };
         if spans.is_empty() {
             return Ok(ingested);
         }
-        let _gate = shared.gate();
         if let Some(len_max) = shared.options.payload_threshold {
             for span in &mut spans {
                 payload::offload(span, len_max, |address, text| {
+                    if mask.erases(address) {
+                        return Ok(());
+                    }
                     blobs::keep(shared.fs(), &shared.home.dir, address, text)
                 })?;
             }
+        }
+        for span in &mut spans {
+            mask.redact(span);
         }
         let frame = match durability {
             Durability::Buffered => None,

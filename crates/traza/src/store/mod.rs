@@ -2,7 +2,7 @@
 //! (`docs/formats/traza-store.md`).
 //!
 //! # Locks, in the order in which they are taken
-//! 1. *maintenance*: one checkpoint, pin or release at a time;
+//! 1. *maintenance*: one checkpoint, pin, merge, expiry or erasure at a time;
 //! 2. the *gate*: whoever takes something in shares it; who must know that nothing is on its way takes it alone;
 //! 3. the *seal permit*: one change of the segments at a time;
 //! 4. one of the *logs* of what is not a span: annotations, evals, tombstones;
@@ -50,6 +50,7 @@ mod write;
 
 pub use annotations::{Annotated, AnnotationFilter};
 pub use compact::Compacted;
+pub use erase::{Domain, Receipt, Standing};
 pub use error::{Result, StoreError, UnreadableFile};
 pub use filter::Filter;
 pub use ingest::Ingested;
@@ -77,6 +78,7 @@ use durable::{Clock, Fs};
 
 use crate::wal::{Commit, Log};
 use buffer::Buffer;
+use erase::Mask;
 use line_logs::LineLogs;
 use lock::StoreLock;
 use sealed::{Home, Sealed};
@@ -136,6 +138,8 @@ struct View {
     buffer: Buffer,
     /// The oldest first.
     segments: Arc<[Arc<Sealed>]>,
+    /// What is being erased; whoever answers from the view leaves it out.
+    mask: Arc<Mask>,
 }
 
 impl Shared {

@@ -8,6 +8,7 @@ use durable::{Clock, Fs, RealFs, SystemClock};
 
 use super::buffer::Buffer;
 use super::columns::ColumnFiles;
+use super::erase::Mask;
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::line_logs::{HealedLogs, LineLogs};
@@ -31,6 +32,8 @@ pub struct Opened {
     pub replayed_frames: u64,
     /// Spans in them.
     pub replayed_spans: u64,
+    /// Bytes of whole frames in the log, those that a segment holds already included.
+    pub log_bytes: u64,
     /// Bytes at the end of the log that were cut off: of an append that was never acknowledged.
     pub torn_bytes: u64,
     /// True when a restore that was interrupted was brought to its end.
@@ -232,6 +235,8 @@ impl Opening<'_> {
         let view = View {
             buffer,
             segments: segments.into(),
+            // From the first answer on.
+            mask: Arc::new(Mask::of(logs.tombstones().pending())),
         };
         let loaded = Loaded {
             writer,
@@ -345,7 +350,9 @@ impl Opened {
     pub(super) fn take(&mut self, logged: &Logged) {
         self.replayed_frames = logged.frames;
         self.replayed_spans = logged.spans;
-        self.torn_bytes += logged.found.unwrap_or_default().torn_len;
+        let found = logged.found.unwrap_or_default();
+        self.log_bytes = found.len.saturating_sub(wal::MAGIC.len() as u64);
+        self.torn_bytes += found.torn_len;
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use durable::{Clock, Fs, RealFs, SystemClock};
 
+use super::erase::Mask;
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::line_logs::LineLogs;
@@ -105,16 +106,19 @@ fn look(home: &Home) -> Result<Option<(Loaded, Opened)>> {
         ..Opened::default()
     };
     opened.take(&logged);
+    let logs = LineLogs::read_only(&home.fs, dir)?;
+    let mask = Arc::new(Mask::of(logs.tombstones().pending()));
     let loaded = Loaded {
+        logs,
         writer: Writer {
             generation: live,
             ..Writer::default()
         },
         commit: Commit::default(),
-        logs: LineLogs::read_only(&home.fs, dir)?,
         view: View {
             buffer: logged.buffer,
             segments: segments.into(),
+            mask,
         },
     };
     Ok(Some((loaded, opened)))

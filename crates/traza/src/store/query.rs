@@ -410,7 +410,7 @@ impl Run<'_> {
             .after
             .as_ref()
             .is_none_or(|after| order_key(span) > after.key());
-        is_behind && self.query.filter.matches(span)
+        is_behind && self.query.filter.matches(span) && !self.view.mask.hides(span)
     }
 
     /// What can still change the answer starts then or later.

@@ -36,6 +36,8 @@ impl View {
             // Within a segment the later record counts, should it hold one identity twice.
             spans.into_iter().rev().map(Arc::new).for_each(&mut add);
         }
+        // After the choice of versions: one that is being erased hides those that it replaced.
+        newest.retain(|_, span| !self.mask.hides(span));
         let mut spans: Vec<Arc<Span>> = newest.into_values().collect();
         spans.sort_unstable_by(|a, b| in_order(a, b));
         Ok(spans)

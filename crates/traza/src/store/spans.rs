@@ -126,7 +126,7 @@ impl<'v> Spans<'v> {
         let next = match self.sources.get_mut(index) {
             Some(Source::Buffer(spans)) => spans
                 .take_while(|span| filter.until.is_none_or(|until| span.start_time_ns <= until))
-                .find(|span| filter.matches(span))
+                .find(|span| filter.matches(span) && !view.mask.hides(span))
                 .map(Arc::clone),
             Some(Source::Segment(segment)) => segment.next(view, filter, &self.plan)?,
             None => None,
@@ -171,7 +171,8 @@ impl OfSegment<'_> {
                 continue;
             }
             let span = self.sealed.span(ordinal, record.payload())?;
-            if filter.matches(&span) && !view.is_superseded(&span, self.sealed.id())? {
+            let is_wanted = filter.matches(&span) && !view.mask.hides(&span);
+            if is_wanted && !view.is_superseded(&span, self.sealed.id())? {
                 return Ok(Some(Arc::new(span)));
             }
         }

@@ -32,7 +32,13 @@ impl Store {
     pub fn stats(&self) -> Stats {
         let (wal_bytes, generation, seal_failure) = {
             let writer = self.shared.writer();
-            let len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
+            // One that is only read has the log as it was when it was opened.
+            let read = if self.shared.home.is_writable {
+                0
+            } else {
+                self.opened.log_bytes
+            };
+            let len = writer.log.as_ref().map_or(read, wal::Log::frames_len);
             (len, writer.generation, writer.failure.clone())
         };
         let view = self.shared.view();

@@ -1,4 +1,4 @@
-//! The threads of a store: one seals, one merges and expires. A merge can take long; a seal must not wait for it.
+//! The threads of a store: one seals, one erases, merges and expires. A merge can take long; a seal must not wait for it.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -14,6 +14,8 @@ const EXPIRY_TICK: Duration = Duration::from_mins(1);
 const REST: Duration = Duration::from_millis(200);
 /// The same for merges, which only save space and time.
 const MERGE_REST: Duration = Duration::from_secs(30);
+/// The same for erasures, for which somebody waits.
+const ERASURE_REST: Duration = Duration::from_secs(5);
 
 /// Starts them. They end when the store is closed.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -74,11 +76,19 @@ fn seal(shared: &Shared) {
 
 fn merge(shared: &Shared) {
     let mut expired_ns = shared.clock.mono_ns();
-    let mut rest = EXPIRY_TICK;
+    // What an earlier process did not settle is not kept waiting.
+    let mut rest = if shared.has_pending_erasures() {
+        Duration::ZERO
+    } else {
+        EXPIRY_TICK
+    };
     while shared.wait_for_work(rest) {
         rest = EXPIRY_TICK;
+        if shared.has_pending_erasures() && shared.resume_erasures().is_err() {
+            rest = ERASURE_REST;
+        }
         if shared.compact().is_err() {
-            rest = MERGE_REST;
+            rest = rest.min(MERGE_REST);
         }
         let now_ns = shared.clock.mono_ns();
         if u128::from(now_ns.saturating_sub(expired_ns)) >= EXPIRY_TICK.as_nanos() {

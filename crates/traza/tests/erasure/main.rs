@@ -3,6 +3,18 @@
 #[cfg(test)]
 mod annotations;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod evals;
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod furnished;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod receipts;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upkeep;

@@ -1,6 +1,7 @@
 //! `daybook trace`: stores of traces, and the segments in them.
 
 mod dump;
+mod erase;
 mod export;
 mod filter;
 mod folder;
@@ -52,6 +53,10 @@ enum TraceVerb {
     Unpin(upkeep::PinArgs),
     Pins(upkeep::PinsArgs),
     Restore(upkeep::RestoreArgs),
+    Erase(erase::EraseArgs),
+    Erasures(erase::ErasuresArgs),
+    Receipt(erase::ReceiptArgs),
+    Annotate(erase::AnnotateArgs),
     Dump(DumpArgs),
 }
 
@@ -91,6 +96,10 @@ pub(crate) fn run(args: &TraceArgs) -> Outcome {
         TraceVerb::Unpin(args) => upkeep::unpin(args),
         TraceVerb::Pins(args) => upkeep::pins(args),
         TraceVerb::Restore(args) => upkeep::restore(args),
+        TraceVerb::Erase(args) => erase::erase(args),
+        TraceVerb::Erasures(args) => erase::erasures(args),
+        TraceVerb::Receipt(args) => erase::receipt(args),
+        TraceVerb::Annotate(args) => erase::annotate(args),
         TraceVerb::Dump(args) => dump::run(args),
     }
 }

@@ -168,7 +168,7 @@ impl EvalState {
 
     /// The state without a tenant. Bodies go when no version that is left lists them, those that no version ever listed too:
     /// nobody can say whose they are.
-    pub(super) fn without_tenant(&self, tenant: &str) -> Self {
+    pub(crate) fn without_tenant(&self, tenant: &str) -> Self {
         let mut left = self.clone();
         left.floor = self.counters();
         left.datasets.retain(|_, dataset| dataset.tenant != tenant);

@@ -50,7 +50,8 @@ impl View {
                 continue;
             }
             let span = sealed.span(ordinal, record.payload())?;
-            if filter.matches(&span) && !self.is_superseded(&span, sealed.id())? {
+            let is_wanted = filter.matches(&span) && !self.mask.hides(&span);
+            if is_wanted && !self.is_superseded(&span, sealed.id())? {
                 visit(&Arc::new(span));
             }
         }
@@ -69,7 +70,7 @@ impl View {
                 break;
             }
             budget.examine()?;
-            if filter.matches(span) {
+            if filter.matches(span) && !self.mask.hides(span) {
                 visit(span);
             }
         }

@@ -110,7 +110,8 @@ impl SnapshotView {
     pub(super) fn each_row(&self, filter: &Filter, mut visit: impl FnMut(&Row<'_>)) -> Result<()> {
         let budget = &mut self.budget();
         let view = self.view.as_ref();
-        if !Conditions::suffice(filter) {
+        // Columns do not tell what a pending erasure hides.
+        if !view.mask.is_empty() || !Conditions::suffice(filter) {
             return view.each_match(filter, budget, &mut |span| visit(&Row::Span(span)));
         }
         let buffered: HashSet<Digest, RandomState> =

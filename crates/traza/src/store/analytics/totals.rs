@@ -29,7 +29,9 @@ impl SnapshotView {
             {
                 continue;
             }
-            let is_whole = (scope.tenant.is_none() || by_tenant) && covers(scope, sealed);
+            let is_whole = self.view.mask.is_empty()
+                && (scope.tenant.is_none() || by_tenant)
+                && covers(scope, sealed);
             if is_whole && !self.view.is_shadowed(index, &buffered)? {
                 take(&sealed.rollup()?.totals);
                 continue;

@@ -71,14 +71,33 @@ impl Shared {
             columns
         } else {
             let columns = build(sealed)?;
-            if self.home.is_writable {
-                write(fs, sealed, &encode(&columns, &binding));
-            }
+            self.keep_columns(sealed, &encode(&columns, &binding));
             columns
         };
         let columns = Arc::new(columns);
         held().put(sealed.id(), binding, Arc::clone(&columns));
         Ok(columns)
+    }
+}
+
+impl Shared {
+    /// Writes the columns of a segment that is still shown. Of one that was replaced nothing may come back to the disk;
+    /// under the permit no segment is replaced.
+    fn keep_columns(&self, sealed: &Sealed, bytes: &[u8]) {
+        if !self.home.is_writable {
+            return;
+        }
+        let Ok(_permit) = self.permit.try_lock() else {
+            return;
+        };
+        let view = self.view();
+        if view
+            .segments
+            .iter()
+            .any(|now| std::ptr::eq(now.as_ref(), sealed))
+        {
+            write(self.fs(), sealed, bytes);
+        }
     }
 }
 

@@ -1,0 +1,301 @@
+//! `daybook trace erase|erasures|receipt|annotate`: what is forgotten, with a proof, and what is noted beside the spans.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use durable::{Clock as _, SystemClock};
+use serde_json::{Value, json};
+use traza::json;
+use traza::logs::annotation::Annotation;
+use traza::logs::tombstone::{Erasure, Subject};
+use traza::store::{Annotated, Receipt, Standing, Store};
+
+use super::folder;
+use crate::failure::{DONE, Failure, Outcome};
+use crate::output::Out;
+use crate::styles::{BAD, GOOD, STRONG, WARN};
+use crate::text::wall_time;
+
+/// The receipt says that something of the subject is left.
+const NOT_ERASED: u8 = 2;
+/// Erased, and something was found that only a person can judge.
+const INCONCLUSIVE: u8 = 3;
+
+/// Forgets a trace, a span, a session, a tenant or a payload, and prints the receipt.
+///
+/// From the moment on that the request is recorded nothing of the subject is shown any more. Then the log, the segments,
+/// annotations, datasets and payloads are rewritten without it, and a checkpoint is made. Interrupted, the erasure goes on
+/// when the store is next opened for writing. Pins keep what they hold, and the receipt says so.
+///
+/// The exit code is 0 when the subject is erased, 3 when it is and something asks for a person's judgment, and 2 when
+/// something is left.
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("subject").required(true).args(["trace", "session", "payload", "all_of_tenant"])), after_help = "Examples:
+  daybook trace erase traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736
+  daybook trace erase traces/ --trace 4bf9… --span 00f067aa0ba902b7 --tenant acme
+  daybook trace erase traces/ --session user-4711 --json
+  daybook trace erase traces/ --all-of-tenant acme")]
+pub(super) struct EraseArgs {
+    /// The folder of the store.
+    dir: PathBuf,
+    /// The trace; with --span only that span of it.
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
+    /// The span of the trace, all versions of it.
+    #[arg(long, value_name = "ID", requires = "trace")]
+    span: Option<String>,
+    /// Every span of the session.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// The bytes of a payload, sha256/…; the spans stay.
+    #[arg(long, value_name = "REFERENCE")]
+    payload: Option<String>,
+    /// Everything of a tenant.
+    #[arg(long, value_name = "TENANT")]
+    all_of_tenant: Option<String>,
+    /// Whose trace or session it is; the default tenant's without it.
+    #[arg(
+        long,
+        value_name = "TENANT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    tenant: String,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The erasures of a store.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  daybook trace erasures traces/")]
+pub(super) struct ErasuresArgs {
+    /// The folder of the store.
+    dir: PathBuf,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Looks everywhere for what is left of an erased subject.
+///
+/// The exit code is 0 when it is erased, 3 when it is and something asks for a person's judgment, and 2 when something
+/// is left.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  daybook trace receipt traces/ latest
+  daybook trace receipt traces/ 3 --json")]
+pub(super) struct ReceiptArgs {
+    /// The folder of the store.
+    dir: PathBuf,
+    /// The number of the erasure, or `latest`.
+    erasure: String,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Notes a judgment about a trace, a span or a session.
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("subject").required(true).args(["trace", "session"])), after_help = "Examples:
+  daybook trace annotate traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736 quality 0.4 --source human:ann
+  daybook trace annotate traces/ --session user-4711 resolved true --comment 'asked again a day later'")]
+pub(super) struct AnnotateArgs {
+    /// The folder of the store.
+    dir: PathBuf,
+    /// What is judged.
+    name: String,
+    /// The judgment: JSON, or else a text.
+    value: String,
+    /// The trace; with --span that span of it.
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
+    /// The span of the trace.
+    #[arg(long, value_name = "ID", requires = "trace")]
+    span: Option<String>,
+    /// The session.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Whose it is.
+    #[arg(
+        long,
+        value_name = "TENANT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    tenant: String,
+    /// Who judges.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    source: String,
+    /// More about it.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    comment: String,
+    /// Prints JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn now_ns() -> u64 {
+    SystemClock::start().wall_ns()
+}
+
+impl EraseArgs {
+    fn subject(&self) -> Subject {
+        let tenant = self.tenant.clone();
+        match (&self.trace, &self.span, &self.session, &self.payload) {
+            (Some(trace_id), Some(span_id), _, _) => Subject::Span {
+                trace_id: trace_id.clone(),
+                span_id: span_id.clone(),
+                tenant,
+            },
+            (Some(trace_id), None, _, _) => Subject::Trace {
+                trace_id: trace_id.clone(),
+                tenant,
+            },
+            (None, _, Some(session_id), _) => Subject::Session {
+                session_id: session_id.clone(),
+                tenant,
+            },
+            (None, _, None, Some(reference)) => Subject::Payload {
+                reference: reference.clone(),
+            },
+            (None, _, None, None) => Subject::Tenant {
+                tenant: self.all_of_tenant.clone().unwrap_or_default(),
+            },
+        }
+    }
+}
+
+pub(super) fn erase(args: &EraseArgs) -> Outcome {
+    let store = folder::open_to_change(&args.dir)?;
+    let id = store.erase(args.subject(), now_ns())?;
+    store.resume_erasures()?;
+    show(&store, id, args.json)
+}
+
+pub(super) fn receipt(args: &ReceiptArgs) -> Outcome {
+    let store = folder::open_to_read(&args.dir)?;
+    let id = match args.erasure.as_str() {
+        "latest" => store.erasures().iter().map(|erasure| erasure.id).max(),
+        number => number.parse().ok(),
+    };
+    let Some(id) = id else {
+        let hint = format!("`daybook trace erasures {}` lists them", args.dir.display());
+        let what = format!("there is no erasure {}", args.erasure);
+        return Err(Failure::new(what).with_hint(hint));
+    };
+    show(&store, id, args.json)
+}
+
+fn show(store: &Store, id: u64, as_json: bool) -> Outcome {
+    let receipt = store.receipt(id)?;
+    let mut out = Out::for_json(as_json);
+    if as_json {
+        out.json(&receipt)?;
+    } else {
+        in_words(&mut out, &receipt)?;
+    }
+    out.flush()?;
+    Ok(match (receipt.is_erased, receipt.is_conclusive) {
+        (true, true) => DONE,
+        (true, false) => INCONCLUSIVE,
+        (false, _) => NOT_ERASED,
+    })
+}
+
+fn in_words(out: &mut Out, receipt: &Receipt) -> std::io::Result<()> {
+    let (style, word) = match (receipt.is_erased, receipt.is_conclusive) {
+        (true, true) => (GOOD, "erased"),
+        (true, false) => (WARN, "erased, and something asks for a person's judgment"),
+        (false, _) => (BAD, "not erased"),
+    };
+    out.line(format_args!(
+        "{STRONG}erasure {}{STRONG:#} of {}, asked for {}: {style}{word}{style:#}",
+        receipt.erasure_id,
+        receipt.subject.to_json(),
+        wall_time(receipt.requested_unix_ns)
+    ))?;
+    for domain in &receipt.domains {
+        let (style, word) = match domain.standing {
+            Standing::Clear => (GOOD, "clear"),
+            Standing::HoldsData => (BAD, "holds data"),
+            Standing::Attention => (WARN, "attention"),
+            Standing::RetainedByDesign => (WARN, "retained by design"),
+        };
+        out.line(format_args!(
+            "  {:<16} {style}{word}{style:#}: {}",
+            domain.name, domain.detail
+        ))?;
+        for item in &domain.items {
+            out.line(format_args!("    {item}"))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn erasures(args: &ErasuresArgs) -> Outcome {
+    let store = folder::open_to_read(&args.dir)?;
+    let erasures = store.erasures();
+    let mut out = Out::for_json(args.json);
+    if args.json {
+        out.json(&erasures.iter().map(document).collect::<Vec<_>>())?;
+    } else {
+        for erasure in &erasures {
+            let state = match &erasure.settle {
+                Some(settle) => format!("settled in generation {}", settle.generation),
+                None => "pending".to_owned(),
+            };
+            out.line(format_args!(
+                "{:>4}  {}  {}  {state}",
+                erasure.id,
+                wall_time(erasure.requested_unix_ns),
+                erasure.scope.subject.to_json()
+            ))?;
+        }
+    }
+    out.flush()?;
+    Ok(DONE)
+}
+
+fn document(erasure: &Erasure) -> Value {
+    // It is JSON of the log's own writer.
+    let subject = serde_json::from_str(&erasure.scope.subject.to_json()).unwrap_or(Value::Null);
+    json!({
+        "id": erasure.id, "subject": subject, "requested_unix_ns": erasure.requested_unix_ns,
+        "settled": erasure.settle.is_some(),
+        "generation": erasure.settle.as_ref().map(|settle| settle.generation),
+    })
+}
+
+pub(super) fn annotate(args: &AnnotateArgs) -> Outcome {
+    let value = json::Value::parse(args.value.as_bytes())
+        .unwrap_or_else(|_| json::Value::from(args.value.as_str()));
+    let annotation = Annotation {
+        trace_id: args.trace.clone().unwrap_or_default(),
+        span_id: args.span.clone().unwrap_or_default(),
+        tenant: args.tenant.clone(),
+        session_id: args.session.clone().unwrap_or_default(),
+        experiment_id: None,
+        example_id: String::new(),
+        name: args.name.clone(),
+        value,
+        source: args.source.clone(),
+        comment: args.comment.clone(),
+        timestamp_ns: now_ns(),
+    };
+    let store = folder::open_to_change(&args.dir)?;
+    let done = store.annotate(annotation)?;
+    let mut out = Out::for_json(args.json);
+    let is_recorded = matches!(done, Annotated::Recorded);
+    if args.json {
+        out.json(&json!({ "path": args.dir, "recorded": is_recorded }))?;
+    } else if is_recorded {
+        out.line("recorded")?;
+    } else {
+        out.line("not recorded: its subject is being erased")?;
+    }
+    out.flush()?;
+    Ok(DONE)
+}
