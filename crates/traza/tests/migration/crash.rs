@@ -33,7 +33,10 @@ fn old_store(is_adopted: bool) -> SimFs {
             segment_name(3),
             encoder::v7(&[three, span("other", 30, "four")]),
         ),
-        ("annotations.jsonl".to_owned(), b"{\"id\":1}\n".to_vec()),
+        (
+            "annotations.jsonl".to_owned(),
+            b"{\"name\":\"quality\",\"value\":1}\n".to_vec(),
+        ),
     ];
     for content in contents {
         let address = ContentAddress::of(content.as_bytes());

@@ -20,7 +20,10 @@ pub(super) fn open_to_change(dir: &Path) -> Result<Store, Failure> {
     let mut options = StoreOptions::default();
     // What a verb does not ask for is not begun.
     options.upkeep = Upkeep::Inline;
-    Ok(Store::open(dir, options)?)
+    let store = Store::open(dir, options)?;
+    // But for what was promised: an erasure that an earlier process did not end.
+    store.resume_erasures()?;
+    Ok(store)
 }
 
 fn must_be_a_store(dir: &Path) -> Result<(), Failure> {
