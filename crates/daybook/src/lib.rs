@@ -41,6 +41,28 @@ pub fn omniloop_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     run(args, "omniloop", verb::omniloop::Omniloop::run)
 }
 
+/// Runs `traza-server` with these arguments, the program's name first.
+pub fn traza_server_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    use verb::serve::TrazaServer;
+    let outcome = match TrazaServer::try_parse_from(args) {
+        Ok(parsed) => parsed.run(),
+        Err(error) => match TrazaServer::fault(&error) {
+            Some(fault) => Err(fault),
+            None => {
+                error.print().ok();
+                Ok(failure::DONE)
+            }
+        },
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.print("traza-server");
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
 fn run<P: Parser>(
     args: impl IntoIterator<Item = OsString>,
     program: &str,

@@ -10,6 +10,7 @@ pub(crate) mod migrate;
 pub(crate) mod omniloop;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod serve;
 pub(crate) mod study;
 pub(crate) mod trace;
 pub(crate) mod verify;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub use number::Number;
 pub(crate) use parse::Parser;
 pub use parse::{DEPTH_MAX, JsonError, JsonFault};
-pub(crate) use write::{write_object, write_string, write_u64};
+pub use write::{write_object, write_string, write_u64};
 
 /// The members of an object, sorted by the bytes of their names.
 pub type Object = BTreeMap<String, Value>;

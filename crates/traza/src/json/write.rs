@@ -24,7 +24,8 @@ pub(super) fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-pub(crate) fn write_object(members: &Object, out: &mut String) {
+/// Appends the canonical spelling of an object.
+pub fn write_object(members: &Object, out: &mut String) {
     out.push('{');
     for (index, (name, value)) in members.iter().enumerate() {
         if index > 0 {
@@ -46,12 +47,13 @@ fn write_number(number: Number, out: &mut String) {
     }
 }
 
-pub(crate) fn write_u64(value: u64, out: &mut String) {
+/// Appends the digits of a number.
+pub fn write_u64(value: u64, out: &mut String) {
     out.push_str(itoa::Buffer::new().format(value));
 }
 
 /// Escapes quotes, backslashes and what is below U+0020; nothing else.
-pub(crate) fn write_string(text: &str, out: &mut String) {
+pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
     while let Some((plain, special)) = rest.split_at_checked(plain_len(rest.as_bytes())) {

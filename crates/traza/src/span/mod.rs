@@ -74,6 +74,9 @@ pub enum SpanError {
     /// They are not JSON, or not of the shape that a span has there.
     #[error(transparent)]
     Json(#[from] JsonError),
+    /// They are neither an array nor an object.
+    #[error("neither an array of spans nor an object with the member `spans`")]
+    Shape,
     /// A required field is missing.
     #[error("missing field `{field}` in the object that ends at byte {offset}")]
     Missing {
@@ -133,6 +136,14 @@ impl Span {
     /// See [`SpanError`].
     pub fn batch_from_json(bytes: &[u8]) -> Result<Vec<Self>, SpanError> {
         read::batch(bytes)
+    }
+
+    /// Reads the body of a request that sends spans: an array of them, or an object with the array as its member `spans`.
+    ///
+    /// # Errors
+    /// [`SpanError::Shape`] for anything else; see [`SpanError`].
+    pub fn body_from_json(bytes: &[u8]) -> Result<Vec<Self>, SpanError> {
+        read::body(bytes)
     }
 
     /// The canonical JSON: the payload of the span's record.

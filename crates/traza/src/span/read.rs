@@ -17,6 +17,27 @@ pub(super) fn batch(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
     Ok(spans)
 }
 
+pub(super) fn body(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first {
+        Some(b'[') => batch(bytes),
+        Some(b'{') => envelope(bytes),
+        _ => Err(SpanError::Shape),
+    }
+}
+
+fn envelope(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
+    let mut parser = Parser::new(bytes)?;
+    let mut spans = Field::new("spans");
+    parser.object(|parser, member| match &*member {
+        "spans" => spans.set(parser, |parser| read_array(parser, read_span)),
+        _ => Ok(parser.skip()?),
+    })?;
+    let spans = spans.required(&mut parser)?;
+    parser.finish()?;
+    Ok(spans)
+}
+
 fn read_span(parser: &mut Parser<'_>) -> Result<Span, SpanError> {
     let mut trace_id = Field::new("trace_id");
     let mut span_id = Field::new("span_id");

@@ -150,7 +150,7 @@ fn tie(annotation: &Annotation) -> [&str; 5] {
 
 impl Shared {
     /// Those that match, in the order of recording.
-    fn annotations(&self, filter: &AnnotationFilter) -> Vec<Annotation> {
+    pub(super) fn annotations(&self, filter: &AnnotationFilter) -> Vec<Annotation> {
         let mask = Arc::clone(&self.view().mask);
         let annotations = self.logs.annotations();
         let candidates = filter.candidates(&annotations);

@@ -65,9 +65,11 @@ impl Shared {
         while !self.writer().is_closing
             && let Some(claim) = self.claim(options)
         {
-            let Some(done) = self.merge(&claim)? else {
+            let Some(done) = self.meters.merge.time(|| self.merge(&claim))? else {
                 break;
             };
+            self.meters.merges.add(1);
+            self.meters.merged_away.add(done.merged_segments as u64);
             total.merged_segments += done.merged_segments;
             total.written_segments += done.written_segments;
             total.dropped_records += done.dropped_records;

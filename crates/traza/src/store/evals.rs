@@ -4,9 +4,12 @@
 use std::io;
 use std::sync::Arc;
 
+use super::annotations::AnnotationFilter;
 use super::error::{During as _, Result, StoreError};
 use super::{Shared, Store};
 use crate::json::Value;
+use crate::logs::annotation::Annotation;
+use crate::logs::eval::scores::{self, ScoreDiff, ScoreSummary};
 use crate::logs::eval::{Created, EvalState, NewVersion, PayloadRefusal};
 use crate::payload::ContentAddress;
 
@@ -149,6 +152,64 @@ impl Store {
         self.shared
             .check_not_erasing(experiment.map(|found| found.tenant.as_str()))?;
         Ok(evals.add_run(experiment_id, example_id, trace_id, span_id, now_unix_ns)?)
+    }
+}
+
+/// What an experiment has come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExperimentSummary {
+    /// How many examples the version has that it ran over.
+    pub examples_total: usize,
+    /// Its scores, by name.
+    pub scores: Vec<ScoreSummary>,
+}
+
+impl Store {
+    /// The scores of an experiment, the newest first; `None` when there is no such experiment.
+    pub fn experiment_scores(&self, experiment_id: u64) -> Option<Vec<Annotation>> {
+        self.read_evals(|state| state.experiment(experiment_id).is_some())
+            .then(|| {
+                self.annotations(&AnnotationFilter {
+                    experiment_id: Some(experiment_id),
+                    ..AnnotationFilter::default()
+                })
+            })
+    }
+
+    /// What the scores of an experiment add up to; `None` when there is no such experiment.
+    pub fn summarise_experiment(&self, experiment_id: u64) -> Option<ExperimentSummary> {
+        let examples_total = self.read_evals(|state| {
+            let experiment = state.experiment(experiment_id)?;
+            let version = state.version(experiment.dataset_id, &experiment.dataset_version);
+            Some(version.map_or(0, |version| version.examples.len()))
+        })?;
+        Some(ExperimentSummary {
+            examples_total,
+            scores: scores::summarise(&self.recorded_scores(experiment_id)),
+        })
+    }
+
+    /// How the scores of the experiment `candidate` compare with those of `base`, by name; `None` when one of them does
+    /// not exist.
+    pub fn compare_experiments(&self, base: u64, candidate: u64) -> Option<Vec<ScoreDiff>> {
+        self.read_evals(|state| {
+            state
+                .experiment(base)
+                .and(state.experiment(candidate))
+                .is_some()
+        })
+        .then(|| {
+            let (base, candidate) = (self.recorded_scores(base), self.recorded_scores(candidate));
+            scores::compare(&base, &candidate)
+        })
+    }
+
+    /// In the order of recording: of equal ones the last counts.
+    fn recorded_scores(&self, experiment_id: u64) -> Vec<Annotation> {
+        self.shared.annotations(&AnnotationFilter {
+            experiment_id: Some(experiment_id),
+            ..AnnotationFilter::default()
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Takes spans in.
 
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::buffer::Buffer;
 use super::error::{During as _, Result, StoreError};
@@ -33,7 +34,20 @@ impl Store {
     /// [`StoreError::Span`] when one cannot be stored, [`StoreError::TooLarge`] for a batch beyond a frame of the log:
     /// nothing was taken in. [`StoreError::Io`] and other failures of the disk: the batch is not acknowledged, and may
     /// be there nevertheless; sending it again is harmless.
-    pub fn ingest(&self, mut spans: Vec<Span>) -> Result<Ingested> {
+    pub fn ingest(&self, spans: Vec<Span>) -> Result<Ingested> {
+        self.ingest_and(spans, |_| ())
+    }
+
+    /// [`Store::ingest`] that shows the spans as they were stored to `acknowledged`, once they are as durable as they have to
+    /// be and before it returns.
+    ///
+    /// # Errors
+    /// Those of [`Store::ingest`]; nothing is shown then.
+    pub fn ingest_and(
+        &self,
+        mut spans: Vec<Span>,
+        acknowledged: impl FnOnce(&[Arc<Span>]),
+    ) -> Result<Ingested> {
         self.shared.check_writable()?;
         for (index, span) in spans.iter().enumerate() {
             span.validate()
@@ -44,6 +58,7 @@ impl Store {
         let _gate = shared.gate();
         let mask = Arc::clone(&shared.view().mask);
         let suppressed = mask.suppress(&mut spans);
+        shared.meters.spans_suppressed.add(suppressed as u64);
         let ingested = Ingested {
             accepted: spans.len(),
             suppressed,
@@ -67,17 +82,26 @@ impl Store {
         }
         let frame = match durability {
             Durability::Buffered => None,
-            Durability::Wal | Durability::Flushed => Some(frame_payload(&spans)?),
+            Durability::Wal | Durability::Flushed => {
+                Some(shared.meters.log_encode.time(|| frame_payload(&spans))?)
+            }
         };
         let spans: Vec<Arc<Span>> = spans.into_iter().map(Arc::new).collect();
-        let ticket = shared.take_in(spans, frame.as_deref())?;
+        let ticket = shared.take_in(&spans, frame.as_deref())?;
         match (durability, ticket) {
-            (Durability::Wal, Some(ticket)) => shared.wait_for(ticket)?,
+            (Durability::Wal, Some(ticket)) => {
+                shared.meters.log_commits.add(1);
+                let wait = || shared.wait_for(ticket);
+                shared.meters.commit_wait.time(wait)?;
+            }
             (Durability::Flushed, _) => {
                 shared.seal()?;
             }
             _ => {}
         }
+        shared.meters.batches_admitted.add(1);
+        shared.meters.spans_admitted.add(spans.len() as u64);
+        acknowledged(&spans);
         if shared.options.upkeep == Upkeep::Inline && durability != Durability::Flushed {
             shared.seal_when_due()?;
         }
@@ -119,24 +143,29 @@ where
 
 impl Shared {
     /// Appends the frame and shows the spans to readers. Answers the ticket of the frame.
-    fn take_in(&self, spans: Vec<Arc<Span>>, frame: Option<&[u8]>) -> Result<Option<u64>> {
-        let mut writer = self.writer();
+    fn take_in(&self, spans: &[Arc<Span>], frame: Option<&[u8]>) -> Result<Option<u64>> {
+        let mut writer = self.meters.writer_wait.time(|| self.writer());
         if self.options.upkeep == Upkeep::Background {
             writer = self.wait_for_room(writer)?;
         }
         let ticket = match (frame, writer.log.is_some()) {
-            (Some(frame), true) => Some(self.append(&mut writer, frame)?),
+            (Some(frame), true) => {
+                let append = || self.append(&mut writer, frame);
+                Some(self.meters.log_write.time(append)?)
+            },
             _ => None,
         };
+        let began = Instant::now();
         let mut view = View::clone(&self.view());
         writer.taken_in = writer.taken_in.saturating_add(spans.len());
         writer.oldest_ns.get_or_insert_with(|| self.clock.mono_ns());
         for span in spans {
-            view.buffer.upsert(span);
+            view.buffer.upsert(Arc::clone(span));
         }
         let is_due = self.is_due(&writer, view.buffer.len());
         self.set_view(view);
         drop(writer);
+        self.meters.upsert.record(began.elapsed());
         if is_due {
             self.work.notify_all();
         }

@@ -29,6 +29,7 @@ pub(crate) mod layout;
 mod line_logs;
 mod liveness;
 mod lock;
+pub mod metrics;
 mod migrate;
 mod open;
 mod open_read_only;
@@ -46,6 +47,7 @@ mod stats;
 mod survey;
 mod upkeep;
 mod verify;
+mod verify_generation;
 mod write;
 
 pub use annotations::{Annotated, AnnotationFilter};
@@ -67,6 +69,7 @@ pub use spans::Spans;
 pub use stats::Stats;
 pub use survey::{SegmentFacts, StoreSurvey, survey};
 pub use verify::verify;
+pub use verify_generation::GenerationCheck;
 
 use std::path::{Path, PathBuf};
 use std::sync::{
@@ -109,6 +112,7 @@ struct Shared {
     commit: Commit,
     view: RwLock<Arc<View>>,
     columns: columns::ColumnFiles,
+    meters: metrics::Meters,
     /// Taken when the store is closed.
     lock: Mutex<Option<StoreLock>>,
 }

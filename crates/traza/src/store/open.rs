@@ -13,6 +13,7 @@ use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::line_logs::{HealedLogs, LineLogs};
 use super::lock::StoreLock;
+use super::metrics::Meters;
 use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
@@ -141,6 +142,7 @@ impl Store {
             commit: loaded.commit,
             view: RwLock::new(Arc::new(loaded.view)),
             columns: ColumnFiles::default(),
+            meters: Meters::default(),
             lock: Mutex::new(lock),
             options,
         };

@@ -113,6 +113,12 @@ impl Store {
     }
 }
 
+/// The folder of a pin, be it there or not.
+pub(super) fn pin_path(dir: &Path, label: &str) -> Result<PathBuf> {
+    check_label(label)?;
+    Ok(pins_path(dir).join(label))
+}
+
 fn pins_path(dir: &Path) -> PathBuf {
     dir.join("pins")
 }

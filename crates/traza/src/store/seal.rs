@@ -1,6 +1,7 @@
 //! Turns the buffered spans into a segment, while others go on reading and writing.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::error::{During as _, Result};
 use super::sealed::Sealed;
@@ -47,11 +48,15 @@ impl Shared {
             writer.next_segment = id.saturating_add(1);
             (spans, id, fold)
         };
+        let began = Instant::now();
         let contents = Contents::of(&self.home, spans.iter().map(|span| Ok(Arc::clone(span))));
         let sealed = contents.and_then(|contents| self.write_segment(id, contents));
         let mut writer = self.writer();
         let result = sealed.map(|sealed| {
-            self.adopt(&mut writer, &spans, sealed);
+            let adopt = || self.adopt(&mut writer, &spans, sealed);
+            self.meters.seal_locked.time(adopt);
+            self.meters.seal.record(began.elapsed());
+            self.meters.sealed_spans.add(spans.len() as u64);
             Drained {
                 spans: spans.len(),
                 fold,

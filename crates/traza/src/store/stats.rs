@@ -1,5 +1,7 @@
 //! What a store holds.
 
+use std::time::Duration;
+
 use super::Store;
 use crate::wal;
 
@@ -19,6 +21,8 @@ pub struct Stats {
     pub segment_bytes: u64,
     /// Bytes that open segments take in memory: indexes and decoded blocks.
     pub resident_bytes: u64,
+    /// How long the oldest buffered span has waited; `None` when nothing is buffered.
+    pub buffer_age: Option<Duration>,
     /// Start of the earliest and the latest sealed span, in nanoseconds since the Unix epoch.
     pub sealed_range: Option<(u64, u64)>,
     /// Why the last seal failed, until one succeeds.
@@ -30,7 +34,7 @@ pub struct Stats {
 impl Store {
     /// Counts what there is. Reads no segment.
     pub fn stats(&self) -> Stats {
-        let (wal_bytes, generation, seal_failure) = {
+        let (wal_bytes, generation, seal_failure, oldest_ns) = {
             let writer = self.shared.writer();
             // One that is only read has the log as it was when it was opened.
             let read = if self.shared.home.is_writable {
@@ -39,12 +43,17 @@ impl Store {
                 self.opened.log_bytes
             };
             let len = writer.log.as_ref().map_or(read, wal::Log::frames_len);
-            (len, writer.generation, writer.failure.clone())
+            let failure = writer.failure.clone();
+            (len, writer.generation, failure, writer.oldest_ns)
         };
         let view = self.shared.view();
         let mut stats = Stats {
             buffered_spans: view.buffer.len(),
             wal_bytes,
+            buffer_age: oldest_ns.map(|oldest| {
+                let now = self.shared.clock.mono_ns();
+                Duration::from_nanos(now.saturating_sub(oldest))
+            }),
             segments: view.segments.len(),
             seal_failure,
             generation,

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use durable::FsFile;
 
+use crate::store::metrics::{Stage, Timed};
+
 /// Who waits for which frames to become durable. Frames are counted by *tickets*, from 1 on, in the order in which they
 /// were appended.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     state: Mutex<State>,
     changed: Condvar,
+    syncs: Stage,
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +36,11 @@ impl Commit {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Its fields are set together with nothing that can panic in between.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the syncs took.
+    pub(crate) fn syncs(&self) -> Timed {
+        self.syncs.read()
     }
 
     /// The log is this file from now on. Every frame so far is durable, in it or in a segment.
@@ -93,7 +101,7 @@ impl Commit {
             ));
         };
         drop(state);
-        let synced = file.sync_data();
+        let synced = self.syncs.time(|| file.sync_data());
         let mut state = self.lock();
         state.is_syncing = false;
         if state.generation == generation {

@@ -1,7 +1,7 @@
 //! `daybook trace erase|erasures|receipt|annotate`: what is forgotten, with a proof, and what is noted beside the spans.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use durable::{Clock as _, SystemClock};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use traza::json;
 use traza::logs::annotation::Annotation;
 use traza::logs::tombstone::{Erasure, Subject};
-use traza::store::{Annotated, Receipt, Standing, Store};
+use traza::store::{Annotated, Receipt, Standing, Store, StoreError};
 
 use super::folder;
 use crate::failure::{DONE, Failure, Outcome};
@@ -177,16 +177,33 @@ pub(super) fn erase(args: &EraseArgs) -> Outcome {
 
 pub(super) fn receipt(args: &ReceiptArgs) -> Outcome {
     let store = folder::open_to_read(&args.dir)?;
-    let id = match args.erasure.as_str() {
+    show_named(&store, &args.erasure, args.json)
+}
+
+/// The receipt of an erasure in a folder that nobody may be serving meanwhile.
+pub(crate) fn receipt_alone(dir: &Path, erasure: &str, as_json: bool) -> Outcome {
+    let store = match folder::open_alone(dir) {
+        Err(StoreError::Busy { .. }) => {
+            let what = format!("a server is using the directory {}", dir.display());
+            let hint = "ask it: GET /v1/erasures/ID/verify";
+            return Err(Failure::new(what).with_hint(hint));
+        }
+        other => other?,
+    };
+    show_named(&store, erasure, as_json)
+}
+
+fn show_named(store: &Store, erasure: &str, as_json: bool) -> Outcome {
+    let id = match erasure {
         "latest" => store.erasures().iter().map(|erasure| erasure.id).max(),
         number => number.parse().ok(),
     };
     let Some(id) = id else {
-        let hint = format!("`daybook trace erasures {}` lists them", args.dir.display());
-        let what = format!("there is no erasure {}", args.erasure);
+        let hint = format!("`daybook trace erasures {}` lists them", store.dir().display());
+        let what = format!("there is no erasure {erasure}");
         return Err(Failure::new(what).with_hint(hint));
     };
-    show(&store, id, args.json)
+    show(store, id, as_json)
 }
 
 fn show(store: &Store, id: u64, as_json: bool) -> Outcome {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use durable::{Fs as _, RealFs};
-use traza::store::{Store, StoreOptions, Upkeep};
+use traza::store::{Store, StoreError, StoreOptions, Upkeep};
 
 use crate::failure::Failure;
 use crate::kind::{Kind, has_segment, kind_of};
@@ -24,6 +24,18 @@ pub(super) fn open_to_change(dir: &Path) -> Result<Store, Failure> {
     // But for what was promised: an erasure that an earlier process did not end.
     store.resume_erasures()?;
     Ok(store)
+}
+
+/// Opens a store that is there and that nobody writes, and changes nothing that was not left unfinished.
+pub(super) fn open_alone(dir: &Path) -> Result<Store, StoreError> {
+    if !RealFs.exists(dir).unwrap_or(false) {
+        return Err(StoreError::NoStore {
+            path: dir.to_owned(),
+        });
+    }
+    let mut options = StoreOptions::default();
+    options.upkeep = Upkeep::Inline;
+    Store::open(dir, options)
 }
 
 fn must_be_a_store(dir: &Path) -> Result<(), Failure> {

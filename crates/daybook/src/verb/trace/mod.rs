@@ -13,6 +13,8 @@ mod query;
 mod stats;
 mod upkeep;
 
+pub(crate) use erase::receipt_alone;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};

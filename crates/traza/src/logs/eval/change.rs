@@ -11,7 +11,8 @@ use super::record::{
 };
 use super::state::EvalState;
 use crate::json::Value;
-use crate::logs::file::{Healed, LineLog, LogError, Opened};
+use crate::logs::file::{Healed, LineFault, LineLog, LogError, Opened};
+use crate::logs::members::{shape, string};
 use crate::span::{TENANT_LEN_MAX, is_tenant_name};
 
 /// A version to be created.
@@ -34,6 +35,33 @@ pub struct NewExample {
     pub example_id: String,
     /// What it says.
     pub body: ExampleBody,
+}
+
+impl NewExample {
+    /// Reads an example from JSON as clients send it: `example_id` and the members of its body. Unknown members are ignored.
+    ///
+    /// # Errors
+    /// See [`LineFault`].
+    pub fn from_json(bytes: &[u8]) -> Result<Self, LineFault> {
+        Self::from_value(Value::parse(bytes)?)
+    }
+
+    /// [`NewExample::from_json`] of JSON that has been read.
+    ///
+    /// # Errors
+    /// See [`LineFault`].
+    pub fn from_value(value: Value) -> Result<Self, LineFault> {
+        let Value::Object(mut members) = value else {
+            return Err(shape("example", "an object"));
+        };
+        let example_id = members.remove("example_id").ok_or(LineFault::Missing {
+            field: "example_id",
+        })?;
+        Ok(Self {
+            example_id: string(example_id, "example_id")?,
+            body: ExampleBody::from_value(Value::Object(members))?,
+        })
+    }
 }
 
 /// The version that there is now.

@@ -1,10 +1,12 @@
 //! Datasets of examples, their versions, and the experiments that ran over them
 //! (`docs/formats/traza-store-logs.md`, evals).
 //!
-//! [`record`] has the lines, [`EvalState`] what they amount to, [`Evals`] the log with the changes that are allowed.
+//! [`record`] has the lines, [`EvalState`] what they amount to, [`Evals`] the log with the changes that are allowed, and
+//! [`scores`] what the judgments of an experiment add up to.
 
 mod change;
 pub mod record;
+pub mod scores;
 mod state;
 
 pub use change::{

@@ -195,7 +195,7 @@ impl ExampleBody {
         }
     }
 
-    fn from_value(value: Value) -> Result<Self, LineFault> {
+    pub(super) fn from_value(value: Value) -> Result<Self, LineFault> {
         let mut members = Members::of(value, "body")?;
         Ok(Self {
             input: members.value("input")?,

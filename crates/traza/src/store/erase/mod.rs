@@ -58,6 +58,11 @@ impl Store {
         Ok(id)
     }
 
+    /// True when the span is of something that is being erased, so that nothing may show it.
+    pub fn hides(&self, span: &crate::span::Span) -> bool {
+        self.shared.view().mask.hides(span)
+    }
+
     /// All erasures, the oldest first.
     pub fn erasures(&self) -> Vec<Erasure> {
         self.shared.logs.tombstones().all().cloned().collect()
@@ -99,8 +104,11 @@ impl Shared {
         let mut settled = 0;
         let mut failure = None;
         for erasure in &pending {
-            match self.carry_out(erasure) {
-                Ok(()) => settled += 1,
+            match self.meters.erasure.time(|| self.carry_out(erasure)) {
+                Ok(()) => {
+                    settled += 1;
+                    self.meters.erasures_settled.add(1);
+                }
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -136,6 +144,7 @@ impl Shared {
             settle.payloads_removed = sorted.removed;
             settle.payloads_retained = sorted.retained;
         }
+        self.meters.erased_spans.add(settle.spans_removed);
         // From here on nothing that a manifest lists is written anew.
         settle.generation = self.checkpoint()?.generation;
         settle.settled_unix_ns = self.clock.wall_ns();

@@ -1,0 +1,82 @@
+//! `POST /v1/spans` and `POST /v1/traces`: spans come in.
+
+use std::time::Instant;
+
+use traza::span::{Span, SpanError};
+
+use super::{Answered, Call};
+use crate::encoding;
+use crate::http::{BODY_LEN_MAX, JSON, Refusal, Response};
+use crate::otlp::{self, Encoding};
+use crate::render::{count, object};
+
+/// The body of a request that sends spans.
+const SHAPE: &str = "body must be an array or {spans: [...]}";
+
+pub(crate) fn ingest_spans<'a>(call: &Call<'a>) -> Answered<'a> {
+    let started = Instant::now();
+    let mut spans = Span::body_from_json(call.body())
+        .map_err(|error| match error {
+            SpanError::Shape => SHAPE.to_owned(),
+            error => error.to_string(),
+        })
+        .map_err(Refusal::bad_request)?;
+    call.server.metrics.decoded(spans.len(), started.elapsed());
+    for (index, span) in spans.iter_mut().enumerate() {
+        if span.trace_id.is_empty() {
+            return Err(Refusal::bad_request(format!("span {index}: trace_id is empty")));
+        }
+        if span.span_id.is_empty() {
+            return Err(Refusal::bad_request(format!("span {index}: span_id is empty")));
+        }
+    }
+    bind(&mut spans, call.caller().tenant.as_deref())?;
+    let ingested = call.server.ingest(spans)?;
+    let durability = traza::json::Value::from(ingested.durability.as_str());
+    let mut members = vec![
+        ("accepted", count(ingested.accepted)),
+        ("durability", durability),
+    ];
+    if ingested.suppressed > 0 {
+        members.push(("suppressed", count(ingested.suppressed)));
+    }
+    super::json(&object(members))
+}
+
+/// Gives spans the tenant of a bound credential, and refuses those of another.
+pub(crate) fn bind(spans: &mut [Span], bound: Option<&str>) -> Result<(), Refusal> {
+    let Some(bound) = bound else {
+        return Ok(());
+    };
+    for (index, span) in spans.iter_mut().enumerate() {
+        if span.tenant.is_empty() {
+            bound.clone_into(&mut span.tenant);
+        } else if span.tenant != bound {
+            return Err(Refusal::bad_request(format!(
+                "span {index}: tenant does not match the credential's binding"
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn ingest_otlp<'a>(call: &Call<'a>) -> Answered<'a> {
+    let head = &call.request.head;
+    let encoding = Encoding::of(head.field("content-type"));
+    let len_max = usize::try_from(BODY_LEN_MAX).unwrap_or(usize::MAX);
+    let body = encoding::decode(head.field("content-encoding"), call.body(), len_max)
+        .map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let started = Instant::now();
+    let mut spans = otlp::decode(encoding, &body).map_err(Refusal::bad_request)?;
+    call.server.metrics.decoded(spans.len(), started.elapsed());
+    bind(&mut spans, call.caller().tenant.as_deref())?;
+    let ingested = call.server.ingest(spans)?;
+    let (content_type, bytes) = match encoding {
+        Encoding::Json => (JSON, Vec::new()),
+        Encoding::Protobuf => (
+            "application/x-protobuf",
+            Vec::new(),
+        ),
+    };
+    Ok(Response::new(200, content_type, bytes).into())
+}

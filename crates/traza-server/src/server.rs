@@ -1,0 +1,223 @@
+//! A server: its parts, its start and its end.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use durable::Clock;
+use rustls::ServerConfig;
+use traza::llm::Facts;
+use traza::logs::tombstone::{Erasure, Subject};
+use traza::span::Span;
+use traza::store::{Ingested, Receipt, Stats, Store, StoreError};
+
+use crate::auth::Tokens;
+use crate::http::{BODIES_LEN_MAX, Connections, Listening, Memory, Refusal};
+use crate::metrics::Metrics;
+use crate::options::ServerOptions;
+use crate::tail::Ring;
+
+/// What the connections of a server share.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) store: Arc<Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) tokens: Tokens,
+    pub(crate) options: ServerOptions,
+    pub(crate) connections: Connections,
+    pub(crate) memory: Memory,
+    pub(crate) metrics: Metrics,
+    pub(crate) tail: Ring,
+    started: Instant,
+}
+
+impl Server {
+    fn new(store: Arc<Store>, clock: Arc<dyn Clock>, options: ServerOptions) -> Self {
+        Self {
+            tail: Ring::new(clock.wall_ns(), options.tail_spans_max, options.tail_bytes_max),
+            tokens: options.tokens.clone(),
+            connections: Connections::default(),
+            memory: Memory::new(BODIES_LEN_MAX),
+            metrics: Metrics::default(),
+            started: Instant::now(),
+            store,
+            clock,
+            options,
+        }
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Takes spans in; followers of the tail see them once they are as durable as they will be when this returns.
+    pub(crate) fn ingest(&self, spans: Vec<Span>) -> Result<Ingested, StoreError> {
+        self.store.ingest_and(spans, |admitted| self.tail.add(admitted))
+    }
+
+    /// Erases something, and answers where that stands.
+    pub(crate) fn erase(&self, subject: Subject, now_unix_ns: u64) -> Result<Erasure, Refusal> {
+        let doomed = subject.clone();
+        self.tail.blank(|span| covers(&doomed, span));
+        let id = self.store.erase(subject, now_unix_ns)?;
+        // Also what came between; from here on nothing of it comes in.
+        self.tail.blank(|span| covers(&doomed, span));
+        self.store.resume_erasures()?;
+        let mut all = self.store.erasures().into_iter();
+        all.find(|erasure| erasure.id == id)
+            .ok_or_else(|| StoreError::NoErasure { id }.into())
+    }
+
+    /// The receipt of an erasure, the live tail included.
+    pub(crate) fn receipt(&self, erasure: &Erasure) -> Result<Receipt, StoreError> {
+        self.store.receipt(erasure.id)
+    }
+
+    /// A client that speaks HTTP/2 has come to the port of HTTP/1.
+    pub(crate) fn take_grpc(&self, socket: TcpStream) {
+        drop(socket);
+    }
+}
+
+/// True when the subject names the span.
+fn covers(subject: &Subject, span: &Span) -> bool {
+    match subject {
+        Subject::Trace { trace_id, tenant } => span.trace_id == *trace_id && span.tenant == *tenant,
+        Subject::Span {
+            trace_id,
+            span_id,
+            tenant,
+        } => span.trace_id == *trace_id && span.span_id == *span_id && span.tenant == *tenant,
+        Subject::Session { session_id, tenant } => {
+            let session = Facts::of(span).session;
+            span.tenant == *tenant && session.is_some_and(|session| session.id == *session_id)
+        }
+        Subject::Tenant { tenant } => span.tenant == *tenant,
+        Subject::Payload { reference } => {
+            let mut text = String::new();
+            span.write(&mut text);
+            text.contains(reference.to_ascii_lowercase().as_str())
+        }
+    }
+}
+
+/// A place to listen on.
+#[derive(Debug)]
+pub struct Bind {
+    /// It is bound already, so that a port of 0 has its number.
+    pub listener: TcpListener,
+    /// What connections are encrypted with.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+/// A server at work. Without [`Running::stop`] it goes on when this is dropped.
+#[derive(Debug)]
+pub struct Running {
+    server: Arc<Server>,
+    listening: Vec<Listening>,
+    upkeep: Upkeep,
+}
+
+/// What stopping has done.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Connections that were answering and did not end in time.
+    pub broken_off: usize,
+    /// The generation that has everything.
+    pub generation: Result<u64, StoreError>,
+}
+
+/// Serves a store.
+///
+/// # Errors
+/// The system has no threads or sockets left.
+pub fn start(
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    options: ServerOptions,
+    binds: Vec<Bind>,
+) -> io::Result<Running> {
+    let server = Arc::new(Server::new(store, clock, options));
+    let upkeep = Upkeep::start(&server)?;
+    let listening = binds
+        .into_iter()
+        .map(|bind| Listening::start(Arc::clone(&server), bind.listener, bind.tls))
+        .collect::<io::Result<_>>()?;
+    Ok(Running {
+        server,
+        listening,
+        upkeep,
+    })
+}
+
+impl Running {
+    /// Where it listens, in the order in which it was told.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listening.iter().map(Listening::address).collect()
+    }
+
+    /// Takes no more connections in, lets requests end that are being answered, seals what is buffered and publishes a
+    /// generation.
+    pub fn stop(self) -> Stopped {
+        for listening in self.listening {
+            listening.stop();
+        }
+        self.server.tail.close();
+        let broken_off = self.server.connections.drain(self.server.options.drain_at_most);
+        self.upkeep.stop();
+        Stopped {
+            broken_off,
+            generation: self.server.store.checkpoint(),
+        }
+    }
+}
+
+/// The thread that publishes generations.
+#[derive(Debug)]
+struct Upkeep {
+    thread: JoinHandle<()>,
+    end: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Upkeep {
+    fn start(server: &Arc<Server>) -> io::Result<Self> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let (server, told) = (Arc::clone(server), Arc::clone(&end));
+        let thread = std::thread::Builder::new()
+            .name("traza-upkeep".to_owned())
+            .spawn(move || publish(&server, &told))?;
+        Ok(Self { thread, end })
+    }
+
+    fn stop(self) {
+        let (is_over, told) = &*self.end;
+        *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        told.notify_all();
+        self.thread.join().ok();
+    }
+}
+
+fn publish(server: &Server, end: &(Mutex<bool>, Condvar)) {
+    let (is_over, told) = end;
+    let mut published: Option<Stats> = None;
+    loop {
+        let over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = told.wait_timeout_while(over, server.options.checkpoint_every, |over| !*over);
+        let (over, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *over {
+            return;
+        }
+        drop(over);
+        // A store at rest is not given a new generation every few minutes.
+        if published.as_ref() == Some(&server.store.stats()) {
+            continue;
+        }
+        match server.store.checkpoint() {
+            Ok(generation) => log::debug!("generation {generation} is published"),
+            Err(error) => log::warn!("no generation was published: {}", crate::http::chain(&error)),
+        }
+        published = Some(server.store.stats());
+    }
+}
