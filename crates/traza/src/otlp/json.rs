@@ -1,46 +1,15 @@
 //! Reads export requests in JSON: tolerant about shapes that lose nothing, strict about ids and times.
 
-use std::fmt::Display;
-
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use durable::digest::hex;
 
-use crate::json::{JsonError, Number, Object, Value, write_object};
+use super::error::{COPIED_LEN_MAX, OtlpError, Result};
+use super::{UNKNOWN_SERVICE, double, signed};
+use crate::json::{Number, Object, Value, write_object};
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
-
-/// The service of spans whose resource names none.
-const UNKNOWN_SERVICE: &str = "unknown_service";
-/// The most bytes that are copied from resources and scopes into spans, for one request. A request that says once what
-/// every span repeats could otherwise grow a thousandfold.
-pub const COPIED_LEN_MAX: u64 = 64 << 20;
-
-/// Why a request is refused, as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OtlpError {
-    /// It is not JSON.
-    #[error("invalid OTLP request: {0}")]
-    Json(#[from] JsonError),
-    /// A field is missing, or is not what it has to be.
-    #[error("invalid OTLP request: {path} {what}")]
-    Field {
-        /// Where it is, such as `resourceSpans[0].scopeSpans[1].spans[2].traceId`.
-        path: String,
-        /// What is wrong with it.
-        what: &'static str,
-    },
-    /// Resources and scopes would be repeated too often; see [`COPIED_LEN_MAX`].
-    #[error(
-        "invalid OTLP request: its resources and scopes take more than {COPIED_LEN_MAX} bytes once they are repeated in \
-         every span; send it in parts"
-    )]
-    TooLarge,
-}
-
-type Result<T> = std::result::Result<T, OtlpError>;
 
 /// Reads an export request: an object with `resourceSpans`.
 ///
@@ -278,19 +247,8 @@ fn any_value(value: Value) -> Value {
 
 fn integer(digits: String) -> Value {
     match digits.parse::<i64>() {
-        Ok(number) => Value::Number(match u64::try_from(number) {
-            Ok(number) => Number::Unsigned(number),
-            Err(_) => Number::Negative(number),
-        }),
+        Ok(number) => signed(number),
         Err(_) => Value::String(digits),
-    }
-}
-
-fn double(number: f64) -> Value {
-    if number.is_finite() {
-        Value::Number(Number::Float(number))
-    } else {
-        Value::Null
     }
 }
 
@@ -391,20 +349,5 @@ fn wrong(path: &str, what: &'static str) -> OtlpError {
     OtlpError::Field {
         path: path.to_owned(),
         what,
-    }
-}
-
-impl OtlpError {
-    fn inside(self, place: impl Display) -> Self {
-        match self {
-            Self::Field { path, what } => Self::Field {
-                path: match path.as_str() {
-                    "" => place.to_string(),
-                    path => format!("{place}.{path}"),
-                },
-                what,
-            },
-            other => other,
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! JSON requests.
 
-use traza::json::Value;
+use traza::json::{JsonFault, Value};
 use traza::otlp::{COPIED_LEN_MAX, OtlpError, resource_spans_from_json, spans_from_json};
 use traza::span::Span;
 
@@ -248,4 +248,114 @@ fn what_spans_share_is_not_repeated_without_bound() {
     assert_eq!(with(10).unwrap().len(), 10);
     let count = usize::try_from(COPIED_LEN_MAX >> 20).unwrap();
     assert_eq!(with(count), Err(OtlpError::TooLarge));
+}
+
+#[test]
+fn ten_thousand_levels_are_refused_without_harm_even_where_nothing_is_read() {
+    for (open, close) in [("[", "]"), (r#"{"a":"#, "}"), (r#"{"values":["#, "]}")] {
+        let deep = format!("{}1{}", open.repeat(10_000), close.repeat(10_000));
+        for text in [
+            deep.clone(),
+            format!(r#"{{"resourceSpans":[],"unknown":{deep}}}"#),
+            request("", "", &format!(r#","unknown":{deep}"#)),
+        ] {
+            let error = spans_from_json(text.as_bytes()).unwrap_err();
+            assert!(
+                matches!(error, OtlpError::Json(fault) if fault.fault == JsonFault::Depth),
+                "{error}"
+            );
+            assert!(error.to_string().starts_with("invalid OTLP request: "));
+        }
+    }
+}
+
+#[test]
+fn of_equal_members_the_last_counts() {
+    let span = one(
+        "",
+        "",
+        r#","traceId":"0c","name":"a","name":"b","endTimeUnixNano":"9""#,
+    );
+    let found = (span.trace_id.as_str(), span.name.as_str(), span.end_time_ns);
+    assert_eq!(found, ("0c", "b", 9));
+    assert_eq!(flat(r#"{"intValue":1,"intValue":"2"}"#), "2");
+    let text = format!(r#"{{"resourceSpans":7,{}"#, &request("", "", "")[1..]);
+    assert_eq!(spans_from_json(text.as_bytes()).unwrap().len(), 1);
+}
+
+#[test]
+fn numbers_at_and_beyond_the_limits_are_kept_or_refused_and_never_wrapped() {
+    for (value, json) in [
+        (
+            r#"{"intValue":"9223372036854775807"}"#,
+            "9223372036854775807",
+        ),
+        (
+            r#"{"intValue":"-9223372036854775808"}"#,
+            "-9223372036854775808",
+        ),
+        (
+            r#"{"intValue":"9223372036854775808"}"#,
+            r#""9223372036854775808""#,
+        ),
+        (
+            r#"{"intValue":-9223372036854775808}"#,
+            "-9223372036854775808",
+        ),
+        (
+            r#"{"intValue":18446744073709551615}"#,
+            "18446744073709551615",
+        ),
+        (r#"{"doubleValue":1e308}"#, "1e+308"),
+        (r#"{"doubleValue":"1e999"}"#, "null"),
+    ] {
+        assert_eq!(flat(value), json, "{value}");
+    }
+    for times in [
+        r#","startTimeUnixNano":18446744073709551615,"endTimeUnixNano":"18446744073709551615""#,
+        r#","startTimeUnixNano":"18446744073709551615","endTimeUnixNano":18446744073709551615"#,
+    ] {
+        let span = one("", "", times);
+        assert_eq!((span.start_time_ns, span.end_time_ns), (u64::MAX, u64::MAX));
+    }
+    for number in ["1e999".to_owned(), format!("1{}", "0".repeat(400))] {
+        let members =
+            format!(r#","attributes":[{{"key":"k","value":{{"doubleValue":{number}}}}}]"#);
+        let error = spans_from_json(request("", "", &members).as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, OtlpError::Json(fault) if fault.fault == JsonFault::NumberRange),
+            "{error}"
+        );
+    }
+    let time = format!(r#","startTimeUnixNano":"{}""#, "9".repeat(400));
+    assert!(spans_from_json(request("", "", &time).as_bytes()).is_err());
+}
+
+#[test]
+fn ids_of_any_length_in_hex_are_lower_cased_and_an_all_zero_parent_stays_one() {
+    let id = "AbC".repeat(50);
+    let members = format!(r#","traceId":"{id}","spanId":"F","parentSpanId":"0000000000000000""#);
+    let span = one("", "", &members);
+    assert_eq!(span.trace_id, id.to_lowercase());
+    assert_eq!(span.span_id, "f");
+    assert_eq!(span.parent_span_id.as_deref(), Some("0000000000000000"));
+    assert_eq!(one("", "", r#","parentSpanId":null"#).parent_span_id, None);
+}
+
+#[test]
+fn what_is_not_json_or_not_utf_8_is_refused_with_the_documented_beginning() {
+    for bytes in [
+        &b""[..],
+        b"[]",
+        b"7",
+        b"{\"resourceSpans\":[]} x",
+        b"{\"a\":\"\xff\"}",
+        b"\x0a\x00",
+    ] {
+        let error = spans_from_json(bytes).unwrap_err();
+        assert!(
+            error.to_string().starts_with("invalid OTLP request: "),
+            "{error}"
+        );
+    }
 }
