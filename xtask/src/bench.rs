@@ -26,9 +26,10 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 4] = [
+const PROGRAMS: [(&str, &str, &str); 5] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
+    ("storage-bench", "traza", "storage-bench"),
     ("traza-segment", "traza", "traza-segment"),
     ("traza-store", "traza", "traza-store"),
 ];

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use durable::{Fs as _, RealFs};
-use traza::segment::Segment;
+use traza::segment::{BlockCache, Segment};
+use traza::store::StoreOptions;
 
 use crate::Result;
 use crate::spans::{Profile, Spans};
@@ -55,10 +56,11 @@ impl Corpus {
         self.dir.join(format!("segment-{segment:020}.seg"))
     }
 
-    /// Opens all segments, the oldest first.
+    /// Opens all segments, the oldest first, with a cache that they share.
     pub(crate) fn open(&self) -> Result<Vec<Segment>> {
+        let cache = BlockCache::new(StoreOptions::default().block_cache_len);
         (0..self.size.segments())
-            .map(|segment| Ok(Segment::open(&RealFs, &self.path(segment))?))
+            .map(|segment| Ok(Segment::open_with(&RealFs, &self.path(segment), &cache)?))
             .collect()
     }
 

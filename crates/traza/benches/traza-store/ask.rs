@@ -13,14 +13,17 @@ use crate::latency::{Latency, float};
 use crate::spans::{Profile, RARE_WORDS, Random, Spans, rare_word};
 use crate::{Corpus, Result, memory};
 
+/// What is about everything is asked with every so many calls.
+const EVERYTHING_EVERY: usize = 25;
 /// Every so many spans one is asked for.
-const SUBJECT_EVERY: usize = 53;
+pub(crate) const SUBJECT_EVERY: usize = 53;
 
 pub(crate) fn measure(corpus: Corpus, dir: &Path, quick: bool) -> Result<Value> {
     let subjects: Vec<Span> = Spans::new(corpus.profile, 7)
         .take(corpus.spans)
         .step_by(SUBJECT_EVERY)
         .collect();
+    memory::forget_peak()?;
     let mut open = Latency::new("open");
     for _ in 0..5 {
         open.call(|| {
@@ -67,6 +70,9 @@ fn ask(corpus: Corpus, store: &Store, subjects: &[Span], calls: usize) -> Result
     let mut window = Latency::new("window of 1 %, first 100");
     let mut newest = Latency::new("newest 100 of a service");
     let mut slowest = Latency::new("slowest 100 of a window of 1 %");
+    let mut all_slowest = Latency::new("slowest 100 of all");
+    let mut durations = Latency::new("duration statistics");
+    let mut series = Latency::new("series of all, 24 buckets");
     let first = subjects.first().map_or(0, |span| span.start_time_ns);
     let last = subjects.last().map_or(0, |span| span.start_time_ns);
     let window_ns = last.saturating_sub(first) / 100;
@@ -102,8 +108,29 @@ fn ask(corpus: Corpus, store: &Store, subjects: &[Span], calls: usize) -> Result
         let mut query = Query::new(filter);
         query.sort = Some(Sort::StartDescending);
         newest.call(|| found(store, &query))?;
+        if call % EVERYTHING_EVERY != 0 {
+            continue;
+        }
+        let mut query = Query::new(Filter::default());
+        query.sort = Some(Sort::DurationDescending);
+        all_slowest.call(|| found(store, &query))?;
+        durations.call(|| Ok(store.snapshot().durations(&Filter::default())?.count()))?;
+        let mut filter = Filter::default();
+        (filter.since, filter.until) = (Some(first), Some(last));
+        series.call(|| Ok(store.snapshot().series(&filter, 24)?.buckets.len() as u64))?;
     }
-    let all = vec![trace, attribute, rare, word, window, newest, slowest];
+    let all = vec![
+        trace,
+        attribute,
+        rare,
+        word,
+        window,
+        newest,
+        slowest,
+        all_slowest,
+        durations,
+        series,
+    ];
     Ok(all
         .into_iter()
         .filter(|one| !one.micros.is_empty())

@@ -2,11 +2,14 @@
 //! `docs/benchmarks/traza-store.md`.
 
 mod ask;
+mod folder;
 #[path = "../traza-segment/latency.rs"]
 mod latency;
 #[path = "../traza-segment/machine.rs"]
 mod machine;
 mod memory;
+mod migrate;
+mod reference;
 #[path = "../traza-segment/spans/mod.rs"]
 mod spans;
 mod write;
@@ -39,6 +42,12 @@ struct Options {
     /// Folder for the stores, which are removed [default: the build's own temporary folder].
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// The server of the reference's release, which is filled and asked too [default: `traza-server` on the path].
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
+    /// Only the reference; nothing of this store is measured.
+    #[arg(long)]
+    only_reference: bool,
     /// Writes the JSON document there instead of to standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -86,15 +95,31 @@ fn run(options: &Options) -> Result<()> {
     let dir = options.dir.as_deref();
     let dir = dir.unwrap_or(Path::new(env!("CARGO_TARGET_TMPDIR")));
     RealFs.create_dir_all(dir)?;
+    let reference = reference::find(options.reference.as_deref());
+    if reference.is_none() {
+        say("the reference is not installed, so it is left out")?;
+    }
     let mut corpora = Vec::new();
     for corpus in options.corpora() {
         let scratch = tempfile::tempdir_in(dir)?;
         let name = format!("{} {}k", corpus.profile.name(), corpus.spans / 1000);
-        say(&format!("{name}: taking in"))?;
-        let written = write::measure(corpus, scratch.path())?;
-        say(&format!("{name}: opening and asking"))?;
-        let asked = ask::measure(corpus, &scratch.path().join(write::KEPT), options.quick)?;
-        corpora.push(json!({ "corpus": name, "write": written, "ask": asked }));
+        let mut parts = json!({ "corpus": name });
+        if !options.only_reference {
+            say(&format!("{name}: taking in"))?;
+            parts["write"] = write::measure(corpus, scratch.path())?;
+            say(&format!("{name}: opening and asking"))?;
+            let kept = scratch.path().join(write::KEPT);
+            parts["ask"] = ask::measure(corpus, &kept, options.quick)?;
+            say(&format!("{name}: migrating"))?;
+            let migrated = migrate::measure(corpus, &scratch.path().join("old"))?;
+            parts["migrate"] = json!({ "migration": [migrated] });
+        }
+        if let Some(binary) = &reference {
+            say(&format!("{name}: the reference"))?;
+            let measured = reference::measure(binary, corpus, scratch.path(), options.quick)?;
+            parts["reference"] = measured;
+        }
+        corpora.push(parts);
     }
     let report = json!({ "machine": machine::facts()?, "corpora": corpora });
     let document = serde_json::to_string_pretty(&report)? + "\n";
@@ -116,7 +141,7 @@ fn markdown(report: &Value) -> String {
     let mut text = String::new();
     for corpus in report["corpora"].as_array().into_iter().flatten() {
         let name = corpus["corpus"].as_str().unwrap_or_default();
-        for part in ["write", "ask"] {
+        for part in ["write", "ask", "migrate", "reference"] {
             for (list, rows) in corpus[part].as_object().into_iter().flatten() {
                 let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
                 let Some(columns) = rows.first().and_then(Value::as_object) else {
@@ -125,7 +150,7 @@ fn markdown(report: &Value) -> String {
                 let head: Vec<&str> = columns.keys().map(String::as_str).collect();
                 let columns = head.join(" | ");
                 // Writing to a string does not fail.
-                write!(text, "\n{name}, {list}:\n\n| {columns} |\n").ok();
+                write!(text, "\n{name}, {part}, {list}:\n\n| {columns} |\n").ok();
                 writeln!(text, "|{}", "---|".repeat(head.len())).ok();
                 for row in rows {
                     let cells = head.iter().map(|column| match &row[*column] {

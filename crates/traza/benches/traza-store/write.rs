@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use traza::span::Span;
 use traza::store::{Durability, Store, StoreOptions};
 
+use crate::folder::len_of;
 use crate::latency::{float, quantile};
 use crate::spans::Spans;
 use crate::{Corpus, Result, memory};
@@ -16,9 +17,9 @@ use crate::{Corpus, Result, memory};
 /// The store that is asked afterwards.
 pub(crate) const KEPT: &str = "kept";
 /// Spans of a call.
-const BATCH: usize = 500;
+pub(crate) const BATCH: usize = 500;
 /// Start of a run that `buffered`, `wal` and `flushed` are compared with.
-const SEED: u64 = 7;
+pub(crate) const SEED: u64 = 7;
 
 /// Fills a store at each durability and number of threads; the last one is kept.
 pub(crate) fn measure(corpus: Corpus, scratch: &Path) -> Result<Value> {
@@ -38,6 +39,7 @@ pub(crate) fn measure(corpus: Corpus, scratch: &Path) -> Result<Value> {
         });
         let mut options = StoreOptions::default();
         options.durability = durability;
+        memory::forget_peak()?;
         let store = Store::open(&dir, options)?;
         // Sealing every batch by itself takes long; a part of the corpus shows it.
         let spans = match durability {
@@ -148,19 +150,6 @@ fn sizes_of(store: &Store, dir: &Path, sent: u64, settled: Duration) -> Result<V
         "resident_mb": float(resident) / 1e6,
         "peak_mb": float(peak) / 1e6,
     }))
-}
-
-/// Bytes of all files below a folder.
-fn len_of(path: &Path) -> Result<u64> {
-    let mut len = 0;
-    for entry in RealFs.read_dir(path)? {
-        let found = RealFs.metadata(&entry)?;
-        len += match found.kind {
-            durable::FileKind::Directory => len_of(&entry)?,
-            _ => found.len,
-        };
-    }
-    Ok(len)
 }
 
 fn remove(path: &Path) -> Result<()> {

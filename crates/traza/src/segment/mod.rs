@@ -20,7 +20,7 @@ mod source;
 mod survey;
 mod verify;
 
-pub use cache::BLOCK_CACHE_SLOTS;
+pub use cache::{BLOCK_CACHE_LEN, BlockCache};
 pub use codec::{Codec, Postings};
 pub use directory::Block;
 pub use encode::{EncodeOptions, encode, encode_with, encode_with_codec};
@@ -34,9 +34,8 @@ pub use survey::{KeyFacts, Survey, survey};
 pub use verify::{verify, verify_bytes};
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
-use cache::BlockCache;
+use cache::Owner;
 use index::attribute::AttributeIndex;
 use index::content::ContentIndex;
 use index::offsets::RecordOffsets;
@@ -67,13 +66,12 @@ pub struct Segment {
     attributes: AttributeIndex,
     content: Option<ContentIndex>,
     cache: BlockCache,
+    owner: Owner,
     /// Lengths of the bodies of the metadata sections, in file order.
     body_lens: [u64; 5],
     /// The longest block but for those of one giant record: with memory for this much, every block fits into the memory
     /// of another.
     usual_block_len: usize,
-    /// Which blocks were decoded whole once.
-    proved_blocks: Box<[AtomicBool]>,
 }
 
 impl Segment {
@@ -134,10 +132,10 @@ impl Segment {
         self.content.as_ref().map(ContentIndex::geometry)
     }
 
-    /// Bytes of decoded records that the block cache holds: none after opening, and never more than
-    /// [`BLOCK_CACHE_SLOTS`] blocks.
+    /// Bytes of decoded records that the block cache holds of this segment: none after opening, and never more than
+    /// the cache may hold, which is [`BLOCK_CACHE_LEN`] unless the segment was opened with another one.
     pub fn resident_payload_len(&self) -> usize {
-        self.cache.resident_len()
+        self.cache.resident_len_of(self.owner)
     }
 
     /// Bytes that the indexes take in memory.
@@ -147,5 +145,11 @@ impl Segment {
             + self.attributes.resident_len()
             + size_of_val(self.blocks.as_ref())
             + self.content.as_ref().map_or(0, ContentIndex::resident_len)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.cache.forget(self.owner);
     }
 }

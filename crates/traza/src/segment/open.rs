@@ -1,13 +1,12 @@
 //! The two ways to open a segment, which prove the same.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use durable::checksum::Crc32;
 use durable::{Fs, FsFile};
 
 use super::Segment;
-use super::cache::BlockCache;
+use super::cache::{BLOCK_CACHE_LEN, BlockCache, Owner};
 use super::codec::{PostingBounds, WrapperHead, len_u64, unwrap};
 use super::directory;
 use super::error::{Fault, Result, Section, SegmentError};
@@ -28,7 +27,8 @@ impl Segment {
     /// # Errors
     /// As [`Segment::open`]; damage of any record is found here.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self> {
-        let segment = Self::open_source(Source::Bytes(bytes.into()))?;
+        let cache = BlockCache::new(BLOCK_CACHE_LEN);
+        let segment = Self::open_source(Source::Bytes(bytes.into()), cache)?;
         segment.check_every_record()?;
         Ok(segment)
     }
@@ -45,12 +45,20 @@ impl Segment {
     /// another decoder is needed for; [`SegmentError::Corrupt`] naming the damaged section;
     /// [`SegmentError::Io`].
     pub fn open(fs: &dyn Fs, path: &Path) -> Result<Self> {
+        Self::open_with(fs, path, &BlockCache::new(BLOCK_CACHE_LEN))
+    }
+
+    /// [`Segment::open`], with the blocks that it keeps in a cache that may be that of other segments too.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn open_with(fs: &dyn Fs, path: &Path, cache: &BlockCache) -> Result<Self> {
         let file = fs.open(path).map_err(|source| SegmentError::Io {
             op: "open",
             path: path.to_owned(),
             source,
         })?;
-        Self::open_file(file, path)
+        Self::open_file_with(file, path, cache.clone())
     }
 
     /// Opens a segment that is an open file already; `path` is what errors call it.
@@ -58,19 +66,20 @@ impl Segment {
     /// # Errors
     /// As [`Segment::open`].
     pub fn open_file(file: Box<dyn FsFile>, path: &Path) -> Result<Self> {
+        Self::open_file_with(file, path, BlockCache::new(BLOCK_CACHE_LEN))
+    }
+
+    fn open_file_with(file: Box<dyn FsFile>, path: &Path, cache: BlockCache) -> Result<Self> {
         let len = file.len().map_err(|source| SegmentError::Io {
             op: "ask the length of",
             path: path.to_owned(),
             source,
         })?;
-        Self::open_source(Source::File {
-            file,
-            path: path.to_owned(),
-            len,
-        })
+        let path = path.to_owned();
+        Self::open_source(Source::File { file, path, len }, cache)
     }
 
-    fn open_source(source: Source) -> Result<Self> {
+    fn open_source(source: Source, cache: BlockCache) -> Result<Self> {
         let file_len = source.len();
         let head = 0..file_len.min(len_u64(header::LEN));
         let header = scratch::with_stored(|buffer| {
@@ -109,7 +118,6 @@ impl Segment {
         let usual = usual.filter(|len| *len <= BLOCK_LEN_TARGET).max();
         let segment = Self {
             usual_block_len: usize::try_from(usual.unwrap_or(0)).unwrap_or(0),
-            proved_blocks: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
             body_lens,
             header,
             source,
@@ -118,7 +126,8 @@ impl Segment {
             traces,
             attributes,
             content,
-            cache: BlockCache::default(),
+            cache,
+            owner: Owner::new(),
         };
         segment.check_bounds()?;
         Ok(segment)

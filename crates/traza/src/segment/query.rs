@@ -11,7 +11,7 @@ use super::error::{Fault, Result, Section, SegmentError};
 use super::index::content::{ContentIndex, bit};
 use super::layout::{CONTENT_PAGE_LEN, wrapper};
 use super::read::{Reader, Scan};
-use super::records::StoredRecord;
+use super::records::{RecordView, StoredRecord};
 use crate::content::{Query, bit_positions_of, filter_key};
 use crate::digest::{Digest, hash128, pair_digest};
 
@@ -22,8 +22,31 @@ impl Segment {
     /// [`SegmentError::Corrupt`] when a block that holds one of them is damaged, or the index points to
     /// where no record begins.
     pub fn trace(&self, trace_id: &str) -> Result<Vec<StoredRecord>> {
+        let mut records = Vec::new();
+        self.each_of_trace(trace_id, |ordinal, logical, view| {
+            records.push(StoredRecord::new(ordinal, logical, &view));
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Hands the records of a trace to `visit`, with ordinal and logical offset, as they are in their blocks: for one who
+    /// parses them and needs no copies. In the order of their timestamps.
+    ///
+    /// # Errors
+    /// As [`Segment::trace`]; those of `visit`.
+    pub fn each_of_trace<E: From<SegmentError>>(
+        &self,
+        trace_id: &str,
+        mut visit: impl FnMut(usize, u64, RecordView<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let postings = self.traces.postings(trace_id);
-        self.confirmed(postings, |record| record.trace_id() == trace_id)
+        self.each_confirmed(postings, |ordinal, logical, view| {
+            if view.trace_id() == trace_id {
+                return visit(ordinal, logical, view);
+            }
+            Ok(())
+        })
     }
 
     /// Logical offsets of the records that may belong to the trace: those of the trace index.
@@ -53,30 +76,38 @@ impl Segment {
             return Ok(Vec::new());
         };
         let postings = self.attributes.postings(key_id, digest);
-        self.confirmed(postings, |record| record.carries(key_id, digest))
+        let mut records = Vec::new();
+        self.each_confirmed(postings, |ordinal, logical, view| {
+            if view.carries(key_id, digest) {
+                records.push(StoredRecord::new(ordinal, logical, &view));
+            }
+            Ok::<_, SegmentError>(())
+        })?;
+        Ok(records)
     }
 
-    fn confirmed(
+    /// The records of a posting list, ascending. Every block is decoded once, as far as it is needed.
+    fn each_confirmed<E: From<SegmentError>>(
         &self,
         postings: Postings<'_>,
-        is_match: impl Fn(super::RecordView<'_>) -> bool,
-    ) -> Result<Vec<StoredRecord>> {
+        mut visit: impl FnMut(usize, u64, RecordView<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if postings.len() == 0 {
+            return Ok(());
+        }
         let offsets: Vec<u64> = postings.collect();
         let mut reader = Reader::cached(self);
-        let mut records = Vec::new();
         for of_block in offsets.chunk_by(|a, b| self.block_at(*a) == self.block_at(*b)) {
             if let Some(last) = of_block.last() {
                 reader.reach(*last)?;
             }
             for &logical in of_block {
-                let view = reader.record_at(logical)?;
-                if is_match(view) {
-                    let ordinal = self.offsets.ordinal_of(logical).unwrap_or(0);
-                    records.push(StoredRecord::new(ordinal, logical, &view));
-                }
+                let ordinal = self.offsets.ordinal_of(logical);
+                let ordinal = ordinal.ok_or_else(|| self.no_record(logical))?;
+                visit(ordinal, logical, reader.record(ordinal)?)?;
             }
         }
-        Ok(records)
+        Ok(())
     }
 
     /// The id that the segment's dictionary gives `key`; `None` when no record carries it.

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use durable::checksum::crc32;
 
 use super::Segment;
-use super::cache::Decoded;
+use super::cache::{Decoded, Known};
 use super::codec::{Codec, len_u64};
 use super::directory::Block;
 use super::error::{Fault, Result, Section, SegmentError};
@@ -55,12 +54,16 @@ impl Segment {
         SegmentError::corrupt(Section::Records, offset, fault)
     }
 
-    /// Reads and decodes a block into `out`: checksum, codec, length, then the timestamp of its first
-    /// record, which must be that of the directory.
+    /// Reads and decodes a block: checksum, codec, length, then the timestamp of its first record, which must be that of
+    /// the directory.
     ///
-    /// The first time the whole block is decoded. Once that went well, the checksum vouches for the rest of
-    /// it, and a codec that can stop early decodes no more than `len` bytes.
-    fn decode_block(
+    /// A codec that can stop early decodes no more than `len` bytes. What it leaves out has no part in the answer, and
+    /// whoever needs it finds what is wrong with it.
+    fn decode_block(&self, index: usize, len: usize, decoded: &mut Decoded) -> Result<()> {
+        scratch::with_stored(|stored| self.decode_block_from(index, len, stored, decoded))
+    }
+
+    fn decode_block_from(
         &self,
         index: usize,
         len: usize,
@@ -89,10 +92,8 @@ impl Segment {
             .map_err(|fault| self.block_fault(block, fault))?;
         // The length was bounded when the segment was opened.
         let whole = usize::try_from(block.logical_len).unwrap_or(usize::MAX);
-        let proved = self.proved_blocks.get(index);
-        let is_proved = proved.is_some_and(|proved| proved.load(Ordering::Relaxed));
         let out = decoded.room_for(whole, self.usual_block_len);
-        let front = out.get_mut(..len).filter(|_| is_proved && len < whole);
+        let front = out.get_mut(..len).filter(|_| len < whole);
         decoded.len = if front.is_some_and(|front| codec.decompress_front(stored, front).is_some())
         {
             len
@@ -112,11 +113,7 @@ impl Segment {
             };
             return Err(self.block_fault(block, fault));
         }
-        self.check_range(block, found)?;
-        if let Some(proved) = proved.filter(|_| !is_proved) {
-            proved.store(true, Ordering::Relaxed);
-        }
-        Ok(())
+        self.check_range(block, found)
     }
 
     fn check_range(&self, block: &Block, timestamp: u64) -> Result<()> {
@@ -158,7 +155,7 @@ impl Segment {
 pub struct Reader<'s> {
     segment: &'s Segment,
     keeps: bool,
-    held: Option<(usize, Arc<Decoded>)>,
+    held: Option<(usize, Held)>,
 }
 
 impl<'s> Reader<'s> {
@@ -247,7 +244,7 @@ impl<'s> Reader<'s> {
     /// The first `len` bytes of block `index` at least.
     fn hold(&mut self, index: usize, len: usize) -> Result<&[u8]> {
         let at_hand = self.held.as_ref().filter(|(held, _)| *held == index);
-        match at_hand.map(|(_, block)| block.len) {
+        match at_hand.map(|(_, held)| held.as_slice().len()) {
             Some(held) if held >= len => {}
             // A second visit to the block: there may be a third.
             Some(_) => self.load(index, usize::MAX)?,
@@ -256,56 +253,80 @@ impl<'s> Reader<'s> {
         Ok(self
             .held
             .as_ref()
-            .map(|(_, block)| block.as_slice())
+            .map(|(_, held)| held.as_slice())
             .unwrap_or_default())
     }
 
     fn load(&mut self, index: usize, len: usize) -> Result<()> {
         let segment = self.segment;
-        let before = self.held.take().map(|(_, block)| block);
         let whole = usize::try_from(segment.block(index)?.logical_len).unwrap_or(usize::MAX);
-        let block = if self.keeps {
-            drop(before);
-            let len = len.min(whole);
-            if let Some(block) = segment.cache.get(index, len) {
-                block
-            } else {
-                let mut decoded = segment.cache.spare();
-                scratch::with_stored(|stored| {
-                    segment.decode_block(index, len, stored, &mut decoded)
-                })?;
-                let block = Arc::new(decoded);
-                segment.cache.put(index, &block);
-                block
-            }
-        } else {
-            let mut block = before.unwrap_or_else(|| {
-                Arc::new(Decoded {
-                    bytes: scratch::take_decoded(),
-                    len: 0,
-                })
-            });
-            let decoded = Arc::make_mut(&mut block);
-            scratch::with_stored(|stored| segment.decode_block(index, whole, stored, decoded))?;
-            block
+        let known = match self.keeps {
+            true => segment.cache.ask(segment.owner, index),
+            false => Known::Unknown,
         };
-        self.held = Some((index, block));
+        let before = self.held.take().map(|(_, held)| held);
+        let held = match known {
+            Known::Kept(block) => {
+                drop(before);
+                Held::Kept(block)
+            }
+            Known::Wanted => {
+                drop(before);
+                let mut decoded = segment.cache.spare(whole.max(segment.usual_block_len));
+                segment.decode_block(index, whole, &mut decoded)?;
+                let block = Arc::new(decoded);
+                segment.cache.put(segment.owner, index, &block);
+                Held::Kept(block)
+            }
+            Known::Unknown => {
+                let mut own = match before {
+                    Some(Held::Own(own)) => own,
+                    _ => Own::default(),
+                };
+                let len = if self.keeps { len.min(whole) } else { whole };
+                segment.decode_block(index, len, &mut own.0)?;
+                Held::Own(own)
+            }
+        };
+        self.held = Some((index, held));
         Ok(())
     }
 }
 
-impl Drop for Reader<'_> {
+/// The block that a reader holds.
+#[derive(Debug)]
+enum Held {
+    /// The cache keeps it too.
+    Kept(Arc<Decoded>),
+    /// It is in memory that the thread uses again and again.
+    Own(Own),
+}
+
+impl Held {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Kept(block) => block.as_slice(),
+            Self::Own(own) => own.0.as_slice(),
+        }
+    }
+}
+
+/// A block in memory that is given back.
+#[derive(Debug)]
+struct Own(Decoded);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self(Decoded {
+            bytes: scratch::take_decoded(),
+            len: 0,
+        })
+    }
+}
+
+impl Drop for Own {
     fn drop(&mut self) {
-        if self.keeps {
-            return;
-        }
-        let held = self
-            .held
-            .take()
-            .and_then(|(_, block)| Arc::into_inner(block));
-        if let Some(block) = held {
-            scratch::keep_decoded(block.bytes);
-        }
+        scratch::keep_decoded(std::mem::take(&mut self.0.bytes));
     }
 }
 

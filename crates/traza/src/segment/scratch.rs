@@ -7,7 +7,7 @@ use std::cell::Cell;
 thread_local! {
     /// Stored bytes: blocks and sections as they are in the file.
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// Decoded blocks that no cache keeps.
+    /// The decoded block that no cache keeps.
     static DECODED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 /// A thread does not keep more than this of each; only a giant record or a large section needs more.

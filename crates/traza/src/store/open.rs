@@ -18,6 +18,7 @@ use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
 use super::{Shared, Store, View, Writer, compact, layout, restore, upkeep};
+use crate::segment::BlockCache;
 use crate::span::Span;
 use crate::wal::{self, Commit, FrameFault, Log, Recovered, ScanError, Stamp};
 
@@ -95,6 +96,7 @@ impl Store {
             fs,
             dir: dir.to_owned(),
             pricing: Arc::clone(&options.pricing),
+            blocks: BlockCache::new(options.block_cache_len),
             is_writable: true,
         };
         let opening = Opening {

@@ -14,6 +14,7 @@ use super::open::{Loaded, Logged, Opened};
 use super::options::{StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
 use super::{Store, View, Writer, layout, migrate};
+use crate::segment::BlockCache;
 use crate::segment::SegmentError;
 use crate::wal::{Commit, Stamp};
 
@@ -46,6 +47,7 @@ impl Store {
             fs,
             dir: dir.to_owned(),
             pricing: Arc::clone(&options.pricing),
+            blocks: BlockCache::new(options.block_cache_len),
             is_writable: false,
         };
         let mut attempts = 0;

@@ -64,6 +64,8 @@ pub struct StoreOptions {
     pub compaction: Option<Compaction>,
     /// How long spans are kept.
     pub retention: Retention,
+    /// Bytes of decoded records that are kept for further questions, of all segments together; 0 keeps none.
+    pub block_cache_len: usize,
 }
 
 /// How segments are merged: when so many of about one size are the newest, they become one.
@@ -109,6 +111,7 @@ impl Default for StoreOptions {
             pricing: Arc::default(),
             compaction: Some(Compaction::default()),
             retention: Retention::default(),
+            block_cache_len: 32 << 20,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::error::{During as _, Result, StoreError, in_segment};
 use super::layout;
 use crate::llm::Pricing;
 use crate::rollup::{self, Binding, Fold, Rollup};
-use crate::segment::{Segment, StoredRecord};
+use crate::segment::{BlockCache, Segment, StoredRecord};
 use crate::span::Span;
 
 /// A longer sidecar is not read: it is made again.
@@ -22,6 +22,8 @@ pub(crate) struct Home {
     pub(crate) fs: Arc<dyn Fs>,
     pub(crate) dir: PathBuf,
     pub(crate) pricing: Arc<Pricing>,
+    /// The decoded blocks of all segments.
+    pub(crate) blocks: BlockCache,
     /// False where nothing may be written, caches neither.
     pub(crate) is_writable: bool,
 }
@@ -42,7 +44,8 @@ pub(crate) struct Sealed {
 impl Sealed {
     pub(crate) fn open(home: &Home, id: u64) -> Result<Self> {
         let path = layout::segment_path(&home.dir, id);
-        let segment = Segment::open(home.fs.as_ref(), &path).map_err(in_segment(&path))?;
+        let segment =
+            Segment::open_with(home.fs.as_ref(), &path, &home.blocks).map_err(in_segment(&path))?;
         Ok(Self {
             home: home.clone(),
             id,
@@ -96,15 +99,20 @@ impl Sealed {
 
     /// The spans of a trace, of all tenants.
     pub(crate) fn trace(&self, trace_id: &str) -> Result<Vec<Span>> {
-        let records = self.segment.trace(trace_id).map_err(self.error())?;
-        let mut spans = Vec::with_capacity(records.len());
-        for record in &records {
-            let span = self.stored_span(record)?;
-            if span.trace_id == trace_id {
-                spans.push(span);
+        let mut spans = Vec::new();
+        let mut failure = None;
+        let visited = self.segment.each_of_trace(trace_id, |ordinal, _, record| {
+            match self.span(ordinal, record.payload()) {
+                Ok(span) if span.trace_id == trace_id => spans.push(span),
+                Ok(_) => {}
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
             }
-        }
-        Ok(spans)
+            Ok(())
+        });
+        visited.map_err(self.error())?;
+        failure.map_or(Ok(spans), Err)
     }
 
     /// The span with the identity of `span`, if it holds one.

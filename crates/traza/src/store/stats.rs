@@ -57,6 +57,7 @@ impl Store {
             segments: view.segments.len(),
             seal_failure,
             generation,
+            resident_bytes: self.shared.home.blocks.resident_len() as u64,
             ..Stats::default()
         };
         for sealed in view.segments.iter() {
@@ -64,8 +65,7 @@ impl Store {
             let header = segment.header();
             stats.persisted_records += header.record_count;
             stats.segment_bytes += segment.file_len();
-            stats.resident_bytes +=
-                (segment.resident_index_len() + segment.resident_payload_len()) as u64;
+            stats.resident_bytes += segment.resident_index_len() as u64;
             if header.record_count > 0 {
                 let (min, max) = stats
                     .sealed_range
