@@ -209,7 +209,9 @@ mod tests {
     fn admit(tokens: &Tokens, method: &str, path: &str, authorization: &str) -> u16 {
         let text = format!("{method} {path} HTTP/1.1\r\nAuthorization: {authorization}\r\n\r\n");
         let head = Head::parse(text.as_bytes()).unwrap();
-        tokens.admit(&head).map_or_else(|refusal| refusal.status, |_| 200)
+        tokens
+            .admit(&head)
+            .map_or_else(|refusal| refusal.status, |_| 200)
     }
 
     #[test]
@@ -236,7 +238,14 @@ mod tests {
     fn only_a_well_formed_bearer_token_is_one() {
         let tokens = Tokens::parse("ro:r@:x").unwrap();
         assert_eq!(admit(&tokens, "GET", "/v1/stats", "Bearer r@:x"), 200);
-        for wrong in ["bearer r@:x", "Bearer  r@:x", "Bearer r@:x,y", "Bearer", "r@:x", "Bearer r"] {
+        for wrong in [
+            "bearer r@:x",
+            "Bearer  r@:x",
+            "Bearer r@:x,y",
+            "Bearer",
+            "r@:x",
+            "Bearer r",
+        ] {
             assert_eq!(admit(&tokens, "GET", "/v1/stats", wrong), 401, "{wrong}");
         }
     }
@@ -244,8 +253,17 @@ mod tests {
     #[test]
     fn a_token_list_that_is_wrong_is_refused_without_showing_it() {
         for list in [
-            "", "ro", "ro:", "xx:secret", "ro:secret,", "ro: secret", " ro:secret", "ro@:secret",
-            "ro@Upper:secret", "ro:secret,rw:secret", "ro:sec ret",
+            "",
+            "ro",
+            "ro:",
+            "xx:secret",
+            "ro:secret,",
+            "ro: secret",
+            " ro:secret",
+            "ro@:secret",
+            "ro@Upper:secret",
+            "ro:secret,rw:secret",
+            "ro:sec ret",
         ] {
             let error = Tokens::parse(list).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
@@ -256,8 +274,17 @@ mod tests {
     fn a_bound_caller_has_its_tenant_only() {
         let tokens = Tokens::parse("rw@acme:t").unwrap();
         let caller = tokens.caller("t").unwrap();
-        assert_eq!(caller.tenant_of_read(None).unwrap().as_deref(), Some("acme"));
-        assert_eq!(caller.tenant_of_read(Some(String::new())).unwrap_err().status, 403);
+        assert_eq!(
+            caller.tenant_of_read(None).unwrap().as_deref(),
+            Some("acme")
+        );
+        assert_eq!(
+            caller
+                .tenant_of_read(Some(String::new()))
+                .unwrap_err()
+                .status,
+            403
+        );
         assert!(caller.sees("acme") && !caller.sees(""));
     }
 }

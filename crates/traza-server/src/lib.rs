@@ -3,8 +3,9 @@
 
 mod api;
 mod auth;
-mod encoding;
+pub mod encoding;
 mod http;
+pub mod mcp;
 mod metrics;
 mod openapi;
 mod options;
@@ -18,6 +19,6 @@ mod ui;
 
 pub use auth::{Caller, Scope, Tokens, TokensError};
 pub use http::{TlsError, tls_config};
-pub use rustls::ServerConfig as TlsConfig;
 pub use options::{McpOptions, ServerOptions};
+pub use rustls::ServerConfig as TlsConfig;
 pub use server::{Bind, Running, Stopped, start};

@@ -17,16 +17,40 @@ const CONDITIONS: &[(&str, &str, &str)] = &[
     ("content", "string", "With all these words in its texts"),
     ("q", "string", "The same"),
     ("session", "string", "In this session"),
-    ("tenant", "string", "Of this tenant; an empty one is the default tenant"),
-    ("min_duration_ms", "integer", "Took so many milliseconds at least"),
-    ("max_duration_ms", "integer", "Took so many milliseconds at most"),
-    ("min_duration_ns", "integer", "Took so many nanoseconds at least"),
-    ("max_duration_ns", "integer", "Took so many nanoseconds at most"),
+    (
+        "tenant",
+        "string",
+        "Of this tenant; an empty one is the default tenant",
+    ),
+    (
+        "min_duration_ms",
+        "integer",
+        "Took so many milliseconds at least",
+    ),
+    (
+        "max_duration_ms",
+        "integer",
+        "Took so many milliseconds at most",
+    ),
+    (
+        "min_duration_ns",
+        "integer",
+        "Took so many nanoseconds at least",
+    ),
+    (
+        "max_duration_ns",
+        "integer",
+        "Took so many nanoseconds at most",
+    ),
 ];
 
 /// Other parameters.
 const PARAMETERS: &[(&str, &str, &str)] = &[
-    ("since", "integer", "Then or later, in nanoseconds since 1970"),
+    (
+        "since",
+        "integer",
+        "Then or later, in nanoseconds since 1970",
+    ),
     ("since_ns", "integer", "The same"),
     ("until", "integer", "Then or earlier"),
     ("until_ns", "integer", "The same"),
@@ -70,7 +94,11 @@ fn parameter(name: &str) -> Value {
 fn parameters(route: &Route) -> Vec<Value> {
     let mut found: Vec<Value> = places(route.path)
         .map(|(name, is_number)| {
-            let shape = if is_number { json!({"type": "integer", "minimum": 0}) } else { json!({"type": "string", "minLength": 1}) };
+            let shape = if is_number {
+                json!({"type": "integer", "minimum": 0})
+            } else {
+                json!({"type": "string", "minLength": 1})
+            };
             json!({"name": name, "in": "path", "required": true, "schema": shape})
         })
         .collect();
@@ -83,7 +111,9 @@ fn parameters(route: &Route) -> Vec<Value> {
         Query::Only(names) => found.extend(names.iter().map(|name| parameter(name))),
         Query::Spans(more) | Query::Live(more) => {
             let conditions = CONDITIONS.iter().map(|(name, ..)| *name);
-            let names = conditions.chain(window.iter().copied()).chain(more.iter().copied());
+            let names = conditions
+                .chain(window.iter().copied())
+                .chain(more.iter().copied());
             found.extend(names.map(parameter));
         }
     }
@@ -93,7 +123,10 @@ fn parameters(route: &Route) -> Vec<Value> {
 /// The places of a pattern, and whether a number belongs there.
 fn places(path: &str) -> impl Iterator<Item = (&str, bool)> {
     path.split('/').filter_map(|part| {
-        let name = part.strip_prefix('{')?.strip_suffix('}')?.trim_end_matches('*');
+        let name = part
+            .strip_prefix('{')?
+            .strip_suffix('}')?
+            .trim_end_matches('*');
         let is_number = matches!(name, "dataset_id" | "experiment_id" | "erasure_id");
         Some((name, is_number))
     })
@@ -108,7 +141,9 @@ fn answer(route: &Route) -> Value {
         "text" => json!({"text/plain; version=0.0.4": {"schema": {"type": "string"}}}),
         "lines" => json!({"application/x-ndjson": {"schema": {"type": "string"}}}),
         "events" => json!({"text/event-stream": {"schema": {"type": "string"}}}),
-        "bytes" => json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}),
+        "bytes" => {
+            json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}})
+        }
         "OtlpResponse" => json!({
             "application/json": {"schema": named("OtlpResponse")},
             "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
@@ -124,11 +159,18 @@ fn refusal(what: &str) -> Value {
 
 fn operation(route: &Route) -> Value {
     let mut answers = Map::new();
-    let good = if route.answer == "Backup" { "201" } else { "200" };
+    let good = if route.answer == "Backup" {
+        "201"
+    } else {
+        "200"
+    };
     answers.insert(good.to_owned(), answer(route));
     let is_probe = route.path == "/healthz" || route.path == "/readyz";
     if !is_probe {
-        answers.insert("400".to_owned(), refusal("It makes no sense; the text says why"));
+        answers.insert(
+            "400".to_owned(),
+            refusal("It makes no sense; the text says why"),
+        );
         answers.insert("401".to_owned(), refusal("No token, or an unknown one"));
         answers.insert("403".to_owned(), refusal("Not for this credential"));
         answers.insert("404".to_owned(), refusal("There is no such thing"));
@@ -138,9 +180,15 @@ fn operation(route: &Route) -> Value {
         answers.insert("409".to_owned(), refusal("What is there does not allow it"));
     }
     if route.answer == "Version" {
-        answers.insert("410".to_owned(), refusal("The version is not to be used any more"));
+        answers.insert(
+            "410".to_owned(),
+            refusal("The version is not to be used any more"),
+        );
     }
-    answers.insert("503".to_owned(), refusal("The store cannot do it now; try again"));
+    answers.insert(
+        "503".to_owned(),
+        refusal("The store cannot do it now; try again"),
+    );
     let mut operation = json!({
         "summary": route.about,
         "parameters": parameters(route),

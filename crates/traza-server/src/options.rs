@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::auth::Tokens;
+use crate::mcp;
 
 /// How a server works. The defaults are those of the wire contract.
 #[derive(Clone, Debug)]
@@ -34,31 +35,12 @@ pub struct ServerOptions {
 }
 
 /// What agents may do (`/v1/mcp`).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default)]
 pub struct McpOptions {
-    /// Record annotations.
-    pub annotations: bool,
-    /// Make datasets of failures.
-    pub promote: bool,
-    /// The longest result, in bytes.
-    pub result_len_max: usize,
-    /// The longest part of a payload in a result, in bytes.
-    pub payload_len_max: usize,
-    /// Web origins that may ask, besides those of this machine; in lower case, without a slash at the end.
-    pub allowed_origins: Vec<String>,
-}
-
-impl Default for McpOptions {
-    fn default() -> Self {
-        Self {
-            annotations: false,
-            promote: false,
-            result_len_max: 32_768,
-            payload_len_max: 262_144,
-            allowed_origins: Vec::new(),
-        }
-    }
+    /// What the tools may do, and how much they may answer.
+    pub tools: mcp::Options,
+    /// Web origins that may ask, besides those of this machine.
+    pub allowed_origins: Vec<mcp::AllowedOrigin>,
 }
 
 impl Default for ServerOptions {

@@ -25,6 +25,8 @@ impl Encoding {
 pub(crate) fn decode(encoding: Encoding, body: &[u8]) -> Result<Vec<Span>, String> {
     match encoding {
         Encoding::Json => traza::otlp::spans_from_json(body).map_err(|error| error.to_string()),
-        Encoding::Protobuf => Err(String::new()),
+        Encoding::Protobuf => {
+            traza::otlp::spans_from_protobuf(body).map_err(|error| error.to_string())
+        }
     }
 }

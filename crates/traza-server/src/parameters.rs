@@ -35,7 +35,11 @@ impl Parameters {
 
     /// Refuses a key that is not one of `known`.
     pub(crate) fn only(&self, known: &[&str]) -> Result<&Self, Refusal> {
-        match self.pairs.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        match self
+            .pairs
+            .iter()
+            .find(|(key, _)| !known.contains(&key.as_str()))
+        {
             Some((key, _)) => Err(unknown(key)),
             None => Ok(self),
         }
@@ -44,7 +48,9 @@ impl Parameters {
     /// The last value under a key.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         let mut pairs = self.pairs.iter().rev();
-        pairs.find(|(found, _)| found == key).map(|(_, value)| value.as_str())
+        pairs
+            .find(|(found, _)| found == key)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn owned(&self, key: &str) -> Option<String> {
@@ -155,7 +161,11 @@ impl SpanQuestion {
         let filter = &mut self.filter;
         let json = || Value::parse(value.as_bytes()).unwrap_or_else(|_| Value::from(value));
         let bound = || {
-            let bound = value.trim().parse().ok().filter(|bound: &f64| !bound.is_nan());
+            let bound = value
+                .trim()
+                .parse()
+                .ok()
+                .filter(|bound: &f64| !bound.is_nan());
             bound.ok_or_else(|| Refusal::bad_request(format!("{key} must be a number")))
         };
         if let Some(name) = key.strip_prefix("attr.") {
@@ -200,12 +210,19 @@ mod tests {
     fn fault(query: &str) -> String {
         let refusal = read(query).unwrap_err();
         assert_eq!(refusal.status, 400);
-        refusal.body.get("error").unwrap().as_str().unwrap().to_owned()
+        refusal
+            .body
+            .get("error")
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     #[test]
     fn keys_and_values_are_decoded_and_the_last_scalar_counts() {
-        let question = read("service=a&&service=b+c%2B&attr.x%00y=%7B%22a%22:1%7D&attr.=%zz").unwrap();
+        let question =
+            read("service=a&&service=b+c%2B&attr.x%00y=%7B%22a%22:1%7D&attr.=%zz").unwrap();
         assert_eq!(question.filter.service.as_deref(), Some("b c+"));
         let attributes = &question.filter.attributes;
         assert_eq!(attributes[0].0, "x\0y");
@@ -231,7 +248,10 @@ mod tests {
         assert_eq!(fault("until="), "invalid until");
         assert_eq!(fault("min_duration_ms=-1"), "invalid min_duration_ms");
         assert_eq!(fault("min_attr.k=x"), "min_attr.k must be a number");
-        assert_eq!(fault("cursor=x"), "cursor is not a token this server issued");
+        assert_eq!(
+            fault("cursor=x"),
+            "cursor is not a token this server issued"
+        );
         assert!(fault("sort=name").contains("-duration"));
     }
 }

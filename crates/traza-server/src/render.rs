@@ -14,7 +14,11 @@ use traza::store::analytics::{
 /// An object of these members.
 pub(crate) fn object<'n>(members: impl IntoIterator<Item = (&'n str, Value)>) -> Value {
     let members = members.into_iter();
-    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
+    Value::Object(
+        members
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
 }
 
 /// An array of what `render` makes of each.
@@ -48,7 +52,9 @@ pub(crate) fn write_span(span: &Span, out: &mut String) {
     out.push('{');
     let mut is_first = true;
     let mut member = |name: &str, out: &mut String, write: &dyn Fn(&mut String)| {
-        while let Some((key, value)) = unknown.next_if(|(key, _)| name.is_empty() || key.as_str() < name) {
+        while let Some((key, value)) =
+            unknown.next_if(|(key, _)| name.is_empty() || key.as_str() < name)
+        {
             begin(&mut is_first, key, out);
             value.write(out);
         }
@@ -60,11 +66,17 @@ pub(crate) fn write_span(span: &Span, out: &mut String) {
     if !span.tenant.is_empty() {
         member("$tenant", out, &|out| write_string(&span.tenant, out));
     }
-    member("attributes", out, &|out| write_object(&span.attributes, out));
+    member("attributes", out, &|out| {
+        write_object(&span.attributes, out)
+    });
     member("end_time_ns", out, &|out| write_u64(span.end_time_ns, out));
-    member("events", out, &|out| write_each(&span.events, out, write_event));
+    member("events", out, &|out| {
+        write_each(&span.events, out, write_event)
+    });
     if !span.links.is_empty() {
-        member("links", out, &|out| write_each(&span.links, out, write_link));
+        member("links", out, &|out| {
+            write_each(&span.links, out, write_link)
+        });
     }
     member("name", out, &|out| write_string(&span.name, out));
     member("parent_span_id", out, &|out| match &span.parent_span_id {
@@ -73,7 +85,9 @@ pub(crate) fn write_span(span: &Span, out: &mut String) {
     });
     member("service", out, &|out| write_string(&span.service, out));
     member("span_id", out, &|out| write_string(&span.span_id, out));
-    member("start_time_ns", out, &|out| write_u64(span.start_time_ns, out));
+    member("start_time_ns", out, &|out| {
+        write_u64(span.start_time_ns, out)
+    });
     member("status", out, &|out| write_string(&span.status, out));
     member("trace_id", out, &|out| write_string(&span.trace_id, out));
     member("", out, &|_| ());
@@ -135,7 +149,11 @@ fn put(members: &mut Object, name: &str, value: impl Into<Value>) {
 
 fn put_cost(members: &mut Object, counters: &Counters) {
     put(members, "cost_usd", float(counters.cost_usd));
-    put(members, "cost_derived_usd", float(counters.cost_derived_usd));
+    put(
+        members,
+        "cost_derived_usd",
+        float(counters.cost_derived_usd),
+    );
     put(members, "cost_metered_calls", counters.cost_metered_calls);
     put(members, "cost_derived_calls", counters.cost_derived_calls);
     put(members, "cost_unpriced_calls", counters.cost_unpriced_calls);
@@ -192,7 +210,11 @@ pub(crate) fn llm_row(row: &LlmRow) -> Value {
     let mut members = Object::new();
     put(&mut members, "key", row.key.as_str());
     put(&mut members, "spans", row.counters.spans);
-    put(&mut members, "llm_duration_ns", row.counters.llm_duration_ns);
+    put(
+        &mut members,
+        "llm_duration_ns",
+        row.counters.llm_duration_ns,
+    );
     put_tokens(&mut members, &row.counters);
     put_cost(&mut members, &row.counters);
     Value::Object(members)
@@ -239,8 +261,16 @@ pub(crate) fn failure_group(group: &FailureGroup) -> Value {
     put(&mut members, "count", group.durations.count());
     put(&mut members, "first_seen_ns", group.first_seen_ns);
     put(&mut members, "last_seen_ns", group.last_seen_ns);
-    put(&mut members, "example_trace_id", group.example_trace_id.as_str());
-    put(&mut members, "example_span_id", group.example_span_id.as_str());
+    put(
+        &mut members,
+        "example_trace_id",
+        group.example_trace_id.as_str(),
+    );
+    put(
+        &mut members,
+        "example_span_id",
+        group.example_span_id.as_str(),
+    );
     put(&mut members, "p50_ns", group.durations.percentile(50));
     put(&mut members, "p95_ns", group.durations.percentile(95));
     Value::Object(members)

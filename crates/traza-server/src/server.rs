@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use durable::Clock;
 use rustls::ServerConfig;
 use traza::llm::Facts;
-use traza::logs::tombstone::{Erasure, Subject};
+use traza::logs::tombstone::{Erasure, SpanKey, Subject};
 use traza::span::Span;
-use traza::store::{Ingested, Receipt, Stats, Store, StoreError};
+use traza::store::{Ingested, Receipt, Standing, Stats, Store, StoreError};
 
 use crate::auth::Tokens;
 use crate::http::{BODIES_LEN_MAX, Connections, Listening, Memory, Refusal};
@@ -36,7 +36,11 @@ pub(crate) struct Server {
 impl Server {
     fn new(store: Arc<Store>, clock: Arc<dyn Clock>, options: ServerOptions) -> Self {
         Self {
-            tail: Ring::new(clock.wall_ns(), options.tail_spans_max, options.tail_bytes_max),
+            tail: Ring::new(
+                clock.wall_ns(),
+                options.tail_spans_max,
+                options.tail_bytes_max,
+            ),
             tokens: options.tokens.clone(),
             connections: Connections::default(),
             memory: Memory::new(BODIES_LEN_MAX),
@@ -54,7 +58,8 @@ impl Server {
 
     /// Takes spans in; followers of the tail see them once they are as durable as they will be when this returns.
     pub(crate) fn ingest(&self, spans: Vec<Span>) -> Result<Ingested, StoreError> {
-        self.store.ingest_and(spans, |admitted| self.tail.add(admitted))
+        self.store
+            .ingest_and(spans, |admitted| self.tail.add(admitted))
     }
 
     /// Erases something, and answers where that stands.
@@ -72,7 +77,32 @@ impl Server {
 
     /// The receipt of an erasure, the live tail included.
     pub(crate) fn receipt(&self, erasure: &Erasure) -> Result<Receipt, StoreError> {
-        self.store.receipt(erasure.id)
+        let mut receipt = self.store.receipt(erasure.id)?;
+        let scope = &erasure.scope;
+        let (mut named, mut new) = (0, 0);
+        self.tail.each(|span| {
+            let key = SpanKey {
+                tenant: span.tenant.clone(),
+                trace_id: span.trace_id.clone(),
+                span_id: span.span_id.clone(),
+            };
+            if scope.span_keys.contains(&key) {
+                named += 1;
+            } else if covers(&scope.subject, span) {
+                new += 1;
+            }
+        });
+        let mut domains = receipt.domains.iter_mut();
+        if let Some(domain) = domains.find(|domain| domain.name == "live-tail") {
+            "the spans that are kept for followers were compared".clone_into(&mut domain.detail);
+            domain.re_delivered = named;
+            domain.new_activity = new;
+            if named > 0 {
+                domain.standing = Standing::HoldsData;
+                receipt.is_erased = false;
+            }
+        }
+        Ok(receipt)
     }
 
     /// A client that speaks HTTP/2 has come to the port of HTTP/1.
@@ -165,7 +195,10 @@ impl Running {
             listening.stop();
         }
         self.server.tail.close();
-        let broken_off = self.server.connections.drain(self.server.options.drain_at_most);
+        let broken_off = self
+            .server
+            .connections
+            .drain(self.server.options.drain_at_most);
         self.upkeep.stop();
         Stopped {
             broken_off,
@@ -216,7 +249,10 @@ fn publish(server: &Server, end: &(Mutex<bool>, Condvar)) {
         }
         match server.store.checkpoint() {
             Ok(generation) => log::debug!("generation {generation} is published"),
-            Err(error) => log::warn!("no generation was published: {}", crate::http::chain(&error)),
+            Err(error) => log::warn!(
+                "no generation was published: {}",
+                crate::http::chain(&error)
+            ),
         }
         published = Some(server.store.stats());
     }

@@ -130,6 +130,15 @@ impl Ring {
         kept.bytes -= freed;
     }
 
+    /// Shows everything that is kept to `visit`.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Span)) {
+        for (span, size) in &self.kept().spans {
+            if *size > 0 {
+                visit(span);
+            }
+        }
+    }
+
     /// How many spans and bytes are kept.
     pub(crate) fn usage(&self) -> (usize, usize) {
         let kept = self.kept();
@@ -264,13 +273,22 @@ mod tests {
         let ring = Ring::new(1, 10, 1 << 20);
         ring.add(&["a", "b"].map(span));
         ring.blank(|span| span.span_id == "a");
-        assert_eq!(ids(ring.read(0, Duration::ZERO)), (vec![String::new(), "b".to_owned()], 2));
+        assert_eq!(
+            ids(ring.read(0, Duration::ZERO)),
+            (vec![String::new(), "b".to_owned()], 2)
+        );
     }
 
     #[test]
     fn a_token_is_two_numbers() {
         let place = Place::from_token("12.3").unwrap();
-        assert_eq!(place, Place { epoch: 12, sequence: 3 });
+        assert_eq!(
+            place,
+            Place {
+                epoch: 12,
+                sequence: 3
+            }
+        );
         assert_eq!(place.to_token(), "12.3");
         for wrong in ["", "1", "1.", ".1", "1.2.3", "+1.2", "x.1"] {
             assert_eq!(Place::from_token(wrong), None, "{wrong}");

@@ -28,7 +28,9 @@ pub(crate) fn answer(server: &Server, head: &Head) -> Option<Response> {
     let Some(folder) = &server.options.ui_dir else {
         return is_page.then(|| {
             let mut response = page(HTML, BUILT_IN.as_bytes().to_vec());
-            response.fields.push(("Content-Security-Policy", POLICY.to_owned()));
+            response
+                .fields
+                .push(("Content-Security-Policy", POLICY.to_owned()));
             response
         });
     };
@@ -62,7 +64,10 @@ fn page(content_type: &'static str, body: Vec<u8>) -> Response {
 fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
     let relative = Path::new(path.trim_start_matches('/'));
     let is_plain = |component: Component<'_>| matches!(component, Component::Normal(_));
-    if path.contains('\0') || relative.as_os_str().is_empty() || !relative.components().all(is_plain) {
+    if path.contains('\0')
+        || relative.as_os_str().is_empty()
+        || !relative.components().all(is_plain)
+    {
         return None;
     }
     let root = folder.canonicalize().ok()?;

@@ -17,7 +17,10 @@ pub(super) const SCHEMA: u64 = 1;
 
 /// A tenant in a body, under either of its names.
 fn tenant(members: &mut Object) -> Result<String, Refusal> {
-    match (optional_text(members, "tenant")?, optional_text(members, "$tenant")?) {
+    match (
+        optional_text(members, "tenant")?,
+        optional_text(members, "$tenant")?,
+    ) {
         (Some(_), Some(_)) => Err(Refusal::bad_request("duplicate field `tenant`")),
         (Some(tenant), None) | (None, Some(tenant)) => Ok(tenant),
         (None, None) => Ok(String::new()),
@@ -35,7 +38,10 @@ pub(crate) fn create_dataset<'a>(call: &Call<'a>) -> Answered<'a> {
             return Err(Refusal::other_tenant());
         }
     }
-    let id = call.server.store.create_dataset(&tenant, &name, call.now_unix_ns())?;
+    let id = call
+        .server
+        .store
+        .create_dataset(&tenant, &name, call.now_unix_ns())?;
     json(&object([("dataset_id", id.into())]))
 }
 
@@ -48,32 +54,40 @@ pub(crate) fn datasets<'a>(call: &Call<'a>) -> Answered<'a> {
         tenant.is_none_or(|tenant| dataset.tenant == tenant)
     };
     let found = call.server.store.read_evals(|state| {
-        list(state.datasets().filter(is_wanted), |dataset| view(state, dataset))
+        list(state.datasets().filter(is_wanted), |dataset| {
+            view(state, dataset)
+        })
     });
     json(&object([("datasets", found)]))
 }
 
 /// A dataset that exists for the caller.
 fn seen<'s>(state: &'s EvalState, caller: &Caller, id: u64) -> Option<&'s Dataset> {
-    state.dataset(id).filter(|dataset| caller.sees(&dataset.tenant))
+    state
+        .dataset(id)
+        .filter(|dataset| caller.sees(&dataset.tenant))
 }
 
 pub(crate) fn dataset<'a>(call: &Call<'a>) -> Answered<'a> {
     let id = call.number(0, NOT_A_NUMBER)?;
-    let found = call.server.store.read_evals(|state| {
-        seen(state, call.caller(), id).map(|dataset| view(state, dataset))
-    });
+    let found = call
+        .server
+        .store
+        .read_evals(|state| seen(state, call.caller(), id).map(|dataset| view(state, dataset)));
     json(&found.ok_or_else(|| Refusal::not_found("no such dataset"))?)
 }
 
 /// Refuses to change a dataset that does not exist for the caller.
 fn check_seen(call: &Call<'_>, id: u64) -> Result<(), Refusal> {
     let caller = call.caller();
-    let is_seen = call.server.store.read_evals(|state| match state.dataset(id) {
-        // One that is hidden because its tenant is being erased is for the store to refuse.
-        None => caller.tenant.is_none(),
-        Some(dataset) => caller.sees(&dataset.tenant),
-    });
+    let is_seen = call
+        .server
+        .store
+        .read_evals(|state| match state.dataset(id) {
+            // One that is hidden because its tenant is being erased is for the store to refuse.
+            None => caller.tenant.is_none(),
+            Some(dataset) => caller.sees(&dataset.tenant),
+        });
     if is_seen {
         return Ok(());
     }
@@ -98,7 +112,10 @@ pub(crate) fn create_version<'a>(call: &Call<'a>) -> Answered<'a> {
         dataset_id,
         parent,
         provenance: members.remove("provenance").filter(not_null),
-        examples: examples.into_iter().map(example).collect::<Result<_, _>>()?,
+        examples: examples
+            .into_iter()
+            .map(example)
+            .collect::<Result<_, _>>()?,
     };
     check_seen(call, dataset_id)?;
     let bound = call.caller().tenant.as_deref();
@@ -283,7 +300,11 @@ fn tombstone_view(tombstone: &VersionTombstone) -> Value {
     let mut members = shape(&tombstone.tenant);
     put(&mut members, "dataset_id", tombstone.dataset_id);
     put(&mut members, "version_id", tombstone.version_id.as_str());
-    put(&mut members, "requested_unix_ns", tombstone.requested_unix_ns);
+    put(
+        &mut members,
+        "requested_unix_ns",
+        tombstone.requested_unix_ns,
+    );
     if !tombstone.reason.is_empty() {
         put(&mut members, "reason", tombstone.reason.as_str());
     }

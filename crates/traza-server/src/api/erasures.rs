@@ -62,7 +62,9 @@ fn is_seen(caller: &Caller, erasure: &Erasure) -> bool {
 
 pub(crate) fn erasures<'a>(call: &Call<'a>) -> Answered<'a> {
     let found = call.server.store.erasures();
-    let seen = found.iter().filter(|erasure| is_seen(call.caller(), erasure));
+    let seen = found
+        .iter()
+        .filter(|erasure| is_seen(call.caller(), erasure));
     json(&object([("erasures", list(seen, view))]))
 }
 
@@ -103,7 +105,11 @@ fn view(erasure: &Erasure) -> Value {
     let texts = |texts: &mut dyn Iterator<Item = &String>| {
         Value::Array(texts.map(|text| Value::from(text.as_str())).collect())
     };
-    put(&mut members, "payload_refs", texts(&mut scope.payload_refs.iter()));
+    put(
+        &mut members,
+        "payload_refs",
+        texts(&mut scope.payload_refs.iter()),
+    );
     for (name, ids) in [
         ("eval_datasets", &scope.eval_datasets),
         ("eval_experiments", &scope.eval_experiments),

@@ -51,7 +51,9 @@ pub(crate) fn create_experiment<'a>(call: &Call<'a>) -> Answered<'a> {
     let dataset_id = required_number(&members, "dataset_id")?;
     let version = required_text(&mut members, "dataset_version")?;
     let name = optional_text(&mut members, "name")?.unwrap_or_default();
-    let config = members.remove("config").filter(|value| *value != Value::Null);
+    let config = members
+        .remove("config")
+        .filter(|value| *value != Value::Null);
     let store = &call.server.store;
     let is_foreign = store.read_evals(|state| {
         let dataset = state.dataset(dataset_id);
@@ -71,7 +73,9 @@ pub(crate) fn experiments<'a>(call: &Call<'a>) -> Answered<'a> {
     let dataset_id = parameters.number("dataset_id")?;
     let tenant = call.caller().tenant_of_read(parameters.owned("tenant"))?;
     let is_wanted = |experiment: &&Experiment| {
-        tenant.as_deref().is_none_or(|tenant| experiment.tenant == tenant)
+        tenant
+            .as_deref()
+            .is_none_or(|tenant| experiment.tenant == tenant)
             && dataset_id.is_none_or(|id| experiment.dataset_id == id)
     };
     let found = call.server.store.read_evals(|state| {
@@ -109,7 +113,10 @@ pub(crate) fn add_run<'a>(call: &Call<'a>) -> Answered<'a> {
 
 pub(crate) fn runs<'a>(call: &Call<'a>) -> Answered<'a> {
     let id = find(call)?;
-    let runs = call.server.store.read_evals(|state| list(state.runs(id), run));
+    let runs = call
+        .server
+        .store
+        .read_evals(|state| list(state.runs(id), run));
     json(&object([("runs", runs)]))
 }
 
@@ -117,14 +124,22 @@ pub(crate) fn scores<'a>(call: &Call<'a>) -> Answered<'a> {
     let id = find(call)?;
     let parameters = Parameters::parse(call.query());
     let limit = parameters.only(&["limit"])?.limit()?;
-    let scores = call.server.store.experiment_scores(id).ok_or_else(no_such)?;
+    let scores = call
+        .server
+        .store
+        .experiment_scores(id)
+        .ok_or_else(no_such)?;
     let shown = scores.iter().take(limit.unwrap_or(usize::MAX));
     json(&object([("scores", list(shown, annotation))]))
 }
 
 pub(crate) fn summary<'a>(call: &Call<'a>) -> Answered<'a> {
     let id = find(call)?;
-    let summary = call.server.store.summarise_experiment(id).ok_or_else(no_such)?;
+    let summary = call
+        .server
+        .store
+        .summarise_experiment(id)
+        .ok_or_else(no_such)?;
     json(&object([
         ("experiment_id", id.into()),
         ("examples_total", count(summary.examples_total)),
@@ -144,7 +159,9 @@ pub(crate) fn diff<'a>(call: &Call<'a>) -> Answered<'a> {
     check_seen(call, base)?;
     check_seen(call, candidate)?;
     let store = &call.server.store;
-    let scores = store.compare_experiments(base, candidate).ok_or_else(no_such)?;
+    let scores = store
+        .compare_experiments(base, candidate)
+        .ok_or_else(no_such)?;
     json(&object([
         ("base", base.into()),
         ("candidate", candidate.into()),

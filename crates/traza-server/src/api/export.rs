@@ -20,7 +20,9 @@ pub(crate) fn export<'a>(call: &Call<'a>) -> Answered<'a> {
     }
     // Not within the deadline of questions: it takes as long as the client reads.
     let view = call.server.store.snapshot();
-    Ok(Answer::Streamed(Box::new(move |to| write(&view, &question, to))))
+    Ok(Answer::Streamed(Box::new(move |to| {
+        write(&view, &question, to)
+    })))
 }
 
 fn write(view: &SnapshotView, question: &SpanQuestion, to: &mut dyn Write) -> std::io::Result<()> {

@@ -33,9 +33,9 @@ pub(crate) fn verify<'a>(call: &Call<'a>) -> Answered<'a> {
 pub(crate) fn pin<'a>(call: &Call<'a>) -> Answered<'a> {
     let label = call.raw(0);
     let store = &call.server.store;
-    let pin = store.pin(label).map_err(|error| {
-        Refusal::new(409, format!("storage I/O error: {}", chain(&error)))
-    })?;
+    let pin = store
+        .pin(label)
+        .map_err(|error| Refusal::new(409, format!("storage I/O error: {}", chain(&error))))?;
     let path = store.dir().join("pins").join(label);
     let found = store.verify_pin(label).map_err(unavailable)?;
     if !found.problems.is_empty() {

@@ -10,7 +10,9 @@ use crate::render::{count, object};
 pub(crate) fn stats<'a>(call: &Call<'a>) -> Answered<'a> {
     let found = call.server.store.stats();
     let all = found.buffered_spans as u64 + found.persisted_records;
-    let age = found.buffer_age.map_or(Value::Null, |age| Value::from(age.as_secs()));
+    let age = found
+        .buffer_age
+        .map_or(Value::Null, |age| Value::from(age.as_secs()));
     let durability = call.server.store.options().durability.as_str();
     json(&object([
         ("buffered_records", count(found.buffered_spans)),
@@ -47,7 +49,11 @@ pub(crate) fn metrics_json<'a>(call: &Call<'a>) -> Answered<'a> {
     let (spans, bytes) = server.tail.usage();
     let engine = server.store.metrics();
     let counter = |name| engine.counter(name).unwrap_or_default();
-    let p95 = |name| engine.stage(name).map_or(0, |stage| stage.durations.percentile(95));
+    let p95 = |name| {
+        engine
+            .stage(name)
+            .map_or(0, |stage| stage.durations.percentile(95))
+    };
     let uptime = u64::try_from(server.uptime().as_nanos()).unwrap_or(u64::MAX);
     members.extend([
         ("uptime_ns".to_owned(), Value::from(uptime)),
@@ -77,7 +83,10 @@ pub(crate) fn metrics_json<'a>(call: &Call<'a>) -> Answered<'a> {
         (
             "pruning".to_owned(),
             numbers([
-                ("segments_examined", counter("traza_segments_examined_total")),
+                (
+                    "segments_examined",
+                    counter("traza_segments_examined_total"),
+                ),
                 (
                     "segments_pruned_by_time",
                     counter("traza_segments_pruned_by_time_total"),
@@ -99,7 +108,9 @@ pub(crate) fn ready<'a>(call: &Call<'a>) -> Answered<'a> {
         return Err(Refusal::unavailable("the server is stopping"));
     }
     match call.server.store.stats().seal_failure {
-        Some(failure) => Err(Refusal::unavailable(format!("the store cannot seal: {failure}"))),
+        Some(failure) => Err(Refusal::unavailable(format!(
+            "the store cannot seal: {failure}"
+        ))),
         None => json(&object([("status", "ready".into())])),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use traza::span::{Span, SpanError};
 
 use super::{Answered, Call};
-use crate::encoding;
+use crate::encoding::ContentEncoding;
 use crate::http::{BODY_LEN_MAX, JSON, Refusal, Response};
 use crate::otlp::{self, Encoding};
 use crate::render::{count, object};
@@ -24,10 +24,14 @@ pub(crate) fn ingest_spans<'a>(call: &Call<'a>) -> Answered<'a> {
     call.server.metrics.decoded(spans.len(), started.elapsed());
     for (index, span) in spans.iter_mut().enumerate() {
         if span.trace_id.is_empty() {
-            return Err(Refusal::bad_request(format!("span {index}: trace_id is empty")));
+            return Err(Refusal::bad_request(format!(
+                "span {index}: trace_id is empty"
+            )));
         }
         if span.span_id.is_empty() {
-            return Err(Refusal::bad_request(format!("span {index}: span_id is empty")));
+            return Err(Refusal::bad_request(format!(
+                "span {index}: span_id is empty"
+            )));
         }
     }
     bind(&mut spans, call.caller().tenant.as_deref())?;
@@ -64,18 +68,20 @@ pub(crate) fn ingest_otlp<'a>(call: &Call<'a>) -> Answered<'a> {
     let head = &call.request.head;
     let encoding = Encoding::of(head.field("content-type"));
     let len_max = usize::try_from(BODY_LEN_MAX).unwrap_or(usize::MAX);
-    let body = encoding::decode(head.field("content-encoding"), call.body(), len_max)
+    let body = ContentEncoding::from_header(head.field("content-encoding"))
+        .and_then(|encoding| encoding.decode(call.body(), len_max))
         .map_err(|error| Refusal::bad_request(error.to_string()))?;
     let started = Instant::now();
     let mut spans = otlp::decode(encoding, &body).map_err(Refusal::bad_request)?;
     call.server.metrics.decoded(spans.len(), started.elapsed());
     bind(&mut spans, call.caller().tenant.as_deref())?;
     let ingested = call.server.ingest(spans)?;
+    let suppressed = ingested.suppressed as u64;
     let (content_type, bytes) = match encoding {
-        Encoding::Json => (JSON, Vec::new()),
+        Encoding::Json => (JSON, traza::otlp::response_json(suppressed).into_bytes()),
         Encoding::Protobuf => (
             "application/x-protobuf",
-            Vec::new(),
+            traza::otlp::response_protobuf(suppressed),
         ),
     };
     Ok(Response::new(200, content_type, bytes).into())

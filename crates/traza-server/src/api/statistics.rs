@@ -20,14 +20,19 @@ pub(crate) fn llm<'a>(call: &Call<'a>) -> Answered<'a> {
     })?;
     let limit = parameters.limit()?.unwrap_or(usize::MAX);
     let rows = call.view().llm(group, &scope(call, &parameters)?, limit)?;
-    json(&render::object([("rows", render::list(&rows, render::llm_row))]))
+    json(&render::object([(
+        "rows",
+        render::list(&rows, render::llm_row),
+    )]))
 }
 
 pub(crate) fn series<'a>(call: &Call<'a>) -> Answered<'a> {
     let question = SpanQuestion::read(call.query(), call.caller(), &["buckets"])?;
     let buckets = question.rest().number("buckets")?;
     let buckets = buckets.map_or(BUCKETS_DEFAULT, |count| {
-        usize::try_from(count).unwrap_or(usize::MAX).clamp(1, BUCKETS_MAX)
+        usize::try_from(count)
+            .unwrap_or(usize::MAX)
+            .clamp(1, BUCKETS_MAX)
     });
     match (question.filter.since, question.filter.until) {
         (Some(since), Some(until)) if until <= since => {
@@ -50,7 +55,9 @@ pub(crate) fn series<'a>(call: &Call<'a>) -> Answered<'a> {
 
 pub(crate) fn durations<'a>(call: &Call<'a>) -> Answered<'a> {
     let question = SpanQuestion::read(call.query(), call.caller(), &[])?;
-    json(&render::durations(&call.view().durations(&question.filter)?))
+    json(&render::durations(
+        &call.view().durations(&question.filter)?,
+    ))
 }
 
 pub(crate) fn failures<'a>(call: &Call<'a>) -> Answered<'a> {
@@ -80,5 +87,8 @@ pub(crate) fn slowest<'a>(call: &Call<'a>) -> Answered<'a> {
 pub(crate) fn tenants<'a>(call: &Call<'a>) -> Answered<'a> {
     let only = call.caller().tenant.as_deref();
     let found = call.view().tenants(only)?;
-    json(&render::object([("tenants", render::list(&found, render::tenant))]))
+    json(&render::object([(
+        "tenants",
+        render::list(&found, render::tenant),
+    )]))
 }

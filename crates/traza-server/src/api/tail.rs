@@ -21,7 +21,9 @@ pub(crate) fn tail<'a>(call: &Call<'a>) -> Answered<'a> {
     let known = Parameters::parse(call.query());
     for key in ["since", "since_ns", "until", "until_ns"] {
         if known.text(key).is_some() {
-            return Err(Refusal::bad_request(format!("{key} does not apply to a tail")));
+            return Err(Refusal::bad_request(format!(
+                "{key} does not apply to a tail"
+            )));
         }
     }
     let question = SpanQuestion::read(call.query(), call.caller(), &["cursor", "backfill"])?;
@@ -39,7 +41,9 @@ pub(crate) fn tail<'a>(call: &Call<'a>) -> Answered<'a> {
         backfill: rest.number("backfill")?.unwrap_or(200),
         question,
     };
-    Ok(Answer::Streamed(Box::new(move |to| follower.follow(place, to))))
+    Ok(Answer::Streamed(Box::new(move |to| {
+        follower.follow(place, to)
+    })))
 }
 
 struct Follower<'s> {
@@ -102,12 +106,7 @@ impl Follower<'_> {
     }
 
     /// Shows what of `spans` is wanted; `next` is the place behind the last of them.
-    fn frames(
-        &self,
-        chunks: &mut Chunks<'_>,
-        spans: Vec<Arc<Span>>,
-        next: u64,
-    ) -> io::Result<u64> {
+    fn frames(&self, chunks: &mut Chunks<'_>, spans: Vec<Arc<Span>>, next: u64) -> io::Result<u64> {
         let store = &self.server.store;
         let wanted: Vec<(u64, Arc<Span>)> = (next - spans.len() as u64..)
             .zip(spans)

@@ -94,7 +94,14 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
     if let Some(mut response) = ui::answer(server, &head) {
         let keeps_alive = head.keeps_alive && head.framing == Framing::Length(0);
         response.closes = !keeps_alive;
-        return write(server, stream, &response, keeps_alive, Class::Other, started);
+        return write(
+            server,
+            stream,
+            &response,
+            keeps_alive,
+            Class::Other,
+            started,
+        );
     }
     let class = router::class(&head);
     let caller = match server.tokens.admit(&head) {
@@ -122,7 +129,11 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
             let written = writer(stream);
             server.metrics.answered(class, 200, started.elapsed());
             if let Err(error) = written {
-                log::debug!("{} {} broke off: {error}", request.head.method, request.head.path);
+                log::debug!(
+                    "{} {} broke off: {error}",
+                    request.head.method,
+                    request.head.path
+                );
             }
             Next::Ends
         }
@@ -136,7 +147,10 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
                     request.head.method,
                     request.head.path,
                     refusal.status,
-                    refusal.body.get("error").and_then(traza::json::Value::as_str)
+                    refusal
+                        .body
+                        .get("error")
+                        .and_then(traza::json::Value::as_str)
                 );
             }
             write(server, stream, &refusal.into(), keeps_alive, class, started)
@@ -171,7 +185,10 @@ fn refuse(server: &Server, stream: &mut Stream, refusal: Refusal) -> Next {
     log::info!(
         "refused a request with {}: {:?}",
         refusal.status,
-        refusal.body.get("error").and_then(traza::json::Value::as_str)
+        refusal
+            .body
+            .get("error")
+            .and_then(traza::json::Value::as_str)
     );
     if refusal.cause != Cause::Gate {
         server.metrics.malformed();

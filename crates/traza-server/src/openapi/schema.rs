@@ -18,7 +18,10 @@ fn object(members: &[(&str, &str)]) -> Value {
 
 /// `[X]` is an array of X; a name with a capital is a shape.
 fn kind_of(kind: &str) -> Value {
-    if let Some(of) = kind.strip_prefix('[').and_then(|kind| kind.strip_suffix(']')) {
+    if let Some(of) = kind
+        .strip_prefix('[')
+        .and_then(|kind| kind.strip_suffix(']'))
+    {
         return json!({"type": "array", "items": kind_of(of)});
     }
     match kind {
@@ -105,11 +108,19 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "Event",
-        &[("name", "string"), ("timestamp_ns", "u64"), ("attributes", "object")],
+        &[
+            ("name", "string"),
+            ("timestamp_ns", "u64"),
+            ("attributes", "object"),
+        ],
     ),
     (
         "Link",
-        &[("trace_id", "string"), ("span_id", "string"), ("attributes", "object")],
+        &[
+            ("trace_id", "string"),
+            ("span_id", "string"),
+            ("attributes", "object"),
+        ],
     ),
     (
         "Span",
@@ -130,11 +141,19 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "NewEvent",
-        &[("name", "string"), ("timestamp_ns", "u64"), ("attributes?", "object")],
+        &[
+            ("name", "string"),
+            ("timestamp_ns", "u64"),
+            ("attributes?", "object"),
+        ],
     ),
     (
         "NewLink",
-        &[("trace_id", "string"), ("span_id", "string"), ("attributes?", "object")],
+        &[
+            ("trace_id", "string"),
+            ("span_id", "string"),
+            ("attributes?", "object"),
+        ],
     ),
     (
         "NewSpan",
@@ -155,22 +174,38 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ("SpanBatch", &[("spans", "[NewSpan]")]),
     (
         "Ingested",
-        &[("accepted", "u64"), ("durability", "string"), ("suppressed?", "u64")],
+        &[
+            ("accepted", "u64"),
+            ("durability", "string"),
+            ("suppressed?", "u64"),
+        ],
     ),
     ("OtlpRequest", &[("resourceSpans", "[object]")]),
     ("OtlpResponse", &[("partialSuccess", "object")]),
     (
         "Cost",
-        &[("elapsed_ns", "u64"), ("segments_examined", "u64"), ("segments_pruned", "u64")],
+        &[
+            ("elapsed_ns", "u64"),
+            ("segments_examined", "u64"),
+            ("segments_pruned", "u64"),
+        ],
     ),
     (
         "SpanPage",
-        &[("spans", "[Span]"), ("next_cursor", "string|null"), ("cost", "Cost")],
+        &[
+            ("spans", "[Span]"),
+            ("next_cursor", "string|null"),
+            ("cost", "Cost"),
+        ],
     ),
     ("Spans", &[("spans", "[Span]")]),
     (
         "Trace",
-        &[("trace_id", "string"), ("spans", "[Span]"), ("annotations", "[Annotation]")],
+        &[
+            ("trace_id", "string"),
+            ("spans", "[Span]"),
+            ("annotations", "[Annotation]"),
+        ],
     ),
     ("Sessions", &[("sessions", "[SessionSummary]")]),
     ("LlmRows", &[("rows", "[LlmRow]")]),
@@ -295,7 +330,11 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ("NewTombstone", &[("reason?", "string")]),
     (
         "Tombstoned",
-        &[("tombstoned", "boolean"), ("already", "boolean"), ("version_id", "string")],
+        &[
+            ("tombstoned", "boolean"),
+            ("already", "boolean"),
+            ("version_id", "string"),
+        ],
     ),
     (
         "NewExample",
@@ -309,15 +348,27 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "NewVersion",
-        &[("parent?", "string|null"), ("provenance?", "any"), ("examples", "[NewExample]")],
+        &[
+            ("parent?", "string|null"),
+            ("provenance?", "any"),
+            ("examples", "[NewExample]"),
+        ],
     ),
     (
         "VersionCreated",
-        &[("version_id", "string"), ("examples", "u64"), ("created", "boolean")],
+        &[
+            ("version_id", "string"),
+            ("examples", "u64"),
+            ("created", "boolean"),
+        ],
     ),
     (
         "ExampleBody",
-        &[("example_id", "string"), ("digest", "string"), ("body", "object")],
+        &[
+            ("example_id", "string"),
+            ("digest", "string"),
+            ("body", "object"),
+        ],
     ),
     (
         "Version",
@@ -335,7 +386,12 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "NewExperiment",
-        &[("dataset_id", "u64"), ("dataset_version", "string"), ("name?", "string"), ("config?", "any")],
+        &[
+            ("dataset_id", "u64"),
+            ("dataset_version", "string"),
+            ("name?", "string"),
+            ("config?", "any"),
+        ],
     ),
     ("ExperimentCreated", &[("experiment_id", "u64")]),
     (
@@ -356,7 +412,11 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ("Experiments", &[("experiments", "[Experiment]")]),
     (
         "NewRun",
-        &[("example_id", "string"), ("trace_id", "string"), ("span_id?", "string")],
+        &[
+            ("example_id", "string"),
+            ("trace_id", "string"),
+            ("span_id?", "string"),
+        ],
     ),
     (
         "Run",
@@ -388,22 +448,39 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "ExperimentSummary",
-        &[("experiment_id", "u64"), ("examples_total", "u64"), ("scores", "[ScoreSummary]")],
+        &[
+            ("experiment_id", "u64"),
+            ("examples_total", "u64"),
+            ("scores", "[ScoreSummary]"),
+        ],
     ),
     ("ScoreDiff", SCORE_DIFF),
     (
         "ExperimentDiff",
-        &[("base", "u64"), ("candidate", "u64"), ("scores", "[ScoreDiff]")],
+        &[
+            ("base", "u64"),
+            ("candidate", "u64"),
+            ("scores", "[ScoreDiff]"),
+        ],
     ),
     ("Flushed", &[("flushed", "boolean")]),
     ("Checkpoint", &[("generation", "u64")]),
     (
         "Verified",
-        &[("generation", "u64"), ("intact", "boolean"), ("problems", "[string]")],
+        &[
+            ("generation", "u64"),
+            ("intact", "boolean"),
+            ("problems", "[string]"),
+        ],
     ),
     (
         "Backup",
-        &[("backup", "string"), ("generation", "u64"), ("path", "string"), ("verified", "boolean")],
+        &[
+            ("backup", "string"),
+            ("generation", "u64"),
+            ("path", "string"),
+            ("verified", "boolean"),
+        ],
     ),
     ("Released", &[("released", "boolean"), ("backup", "string")]),
     ("NewErasure", &[("subject", "Subject")]),
@@ -460,7 +537,10 @@ pub(super) fn schemas() -> Value {
         schemas.insert(name.to_owned(), object(&parts.concat()));
     };
     add("SessionSummary", &[SESSION, TOKENS, COST]);
-    add("Session", &[SESSION, TOKENS, COST, &[("traces", "[SessionTrace]")]]);
+    add(
+        "Session",
+        &[SESSION, TOKENS, COST, &[("traces", "[SessionTrace]")]],
+    );
     let of_trace = [
         ("trace_id", "string"),
         ("root_name", "string"),
@@ -471,7 +551,11 @@ pub(super) fn schemas() -> Value {
         ("error_count", "u64"),
     ];
     add("SessionTrace", &[&of_trace, COST]);
-    let of_row = [("key", "string"), ("spans", "u64"), ("llm_duration_ns", "u64")];
+    let of_row = [
+        ("key", "string"),
+        ("spans", "u64"),
+        ("llm_duration_ns", "u64"),
+    ];
     add("LlmRow", &[&of_row, TOKENS, COST]);
     let of_bucket = [
         ("start_ns", "u64"),

@@ -101,8 +101,14 @@ mod tests {
         let found = |pattern, path| capture(pattern, path);
         assert_eq!(found("/v1/stats", "/v1/stats"), Some(vec![]));
         assert_eq!(found("/v1/stats", "/v1/stats/"), None);
-        assert_eq!(found("/v1/traces/{id*}", "/v1/traces/a/b"), Some(vec!["a/b"]));
-        assert_eq!(found("/v1/d/{id}/versions", "/v1/d/7/versions"), Some(vec!["7"]));
+        assert_eq!(
+            found("/v1/traces/{id*}", "/v1/traces/a/b"),
+            Some(vec!["a/b"])
+        );
+        assert_eq!(
+            found("/v1/d/{id}/versions", "/v1/d/7/versions"),
+            Some(vec!["7"])
+        );
         assert_eq!(found("/v1/d/{id}/versions", "/v1/d/7/runs"), None);
         assert_eq!(found("/v1/d/{id}", "/v1/d/7/runs"), None);
         assert_eq!(found("/v1/d/{id}", "/v1/d/"), None);

@@ -434,6 +434,13 @@ pub(crate) const ROUTES: &[Route] = &[
         ..GET
     },
     Route {
+        method: "*",
+        path: "/v1/mcp",
+        about: "",
+        handler: api::mcp,
+        ..GET
+    },
+    Route {
         path: "/v1/test-panic",
         about: "",
         handler: api::panic_now,

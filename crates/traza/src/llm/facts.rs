@@ -135,6 +135,16 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The count of tokens that the first usable one of `keys` states, by the rules of [`Facts`].
+pub fn first_count(attributes: &Object, keys: &[&str]) -> Option<u64> {
+    first(attributes, keys, count)
+}
+
+/// The text that the first usable one of `keys` states, by the rules of [`Facts`].
+pub fn first_text<'a>(attributes: &'a Object, keys: &[&str]) -> Option<Cow<'a, str>> {
+    first(attributes, keys, text)
+}
+
 /// What the first attribute of `keys` that `read` can use says.
 fn first<'a, T>(
     attributes: &'a Object,

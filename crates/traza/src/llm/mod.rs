@@ -4,5 +4,5 @@
 mod facts;
 mod pricing;
 
-pub use facts::{Facts, Session, SessionKey};
+pub use facts::{Facts, Session, SessionKey, first_count, first_text};
 pub use pricing::{Cost, Pricing, PricingError, Rates};

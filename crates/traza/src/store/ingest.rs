@@ -152,7 +152,7 @@ impl Shared {
             (Some(frame), true) => {
                 let append = || self.append(&mut writer, frame);
                 Some(self.meters.log_write.time(append)?)
-            },
+            }
             _ => None,
         };
         let began = Instant::now();

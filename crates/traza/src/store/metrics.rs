@@ -14,7 +14,9 @@ pub struct Counter(AtomicU64);
 impl Counter {
     /// Adds to it, and answers what it is then.
     pub fn add(&self, count: u64) -> u64 {
-        self.0.fetch_add(count, Ordering::Relaxed).saturating_add(count)
+        self.0
+            .fetch_add(count, Ordering::Relaxed)
+            .saturating_add(count)
     }
 
     /// What it is.
@@ -107,13 +109,17 @@ impl Metrics {
     /// The counter of that name.
     pub fn counter(&self, name: &str) -> Option<u64> {
         let mut counters = self.counters();
-        counters.find(|(found, _)| *found == name).map(|(_, value)| value)
+        counters
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
     }
 
     /// What is timed under that name.
     pub fn stage(&self, name: &str) -> Option<&Timed> {
         let mut stages = self.stages();
-        stages.find(|(found, _)| *found == name).map(|(_, timed)| timed)
+        stages
+            .find(|(found, _)| *found == name)
+            .map(|(_, timed)| timed)
     }
 }
 
@@ -124,19 +130,31 @@ impl Store {
         Metrics {
             counters: vec![
                 ("traza_spans_admitted_total", meters.spans_admitted.get()),
-                ("traza_batches_admitted_total", meters.batches_admitted.get()),
+                (
+                    "traza_batches_admitted_total",
+                    meters.batches_admitted.get(),
+                ),
                 ("traza_wal_commits_total", meters.log_commits.get()),
                 ("traza_segment_seal_spans_total", meters.sealed_spans.get()),
                 ("traza_segment_seals_age_total", meters.age_seals.get()),
-                ("traza_segments_examined_total", meters.segments_examined.get()),
+                (
+                    "traza_segments_examined_total",
+                    meters.segments_examined.get(),
+                ),
                 (
                     "traza_segments_pruned_by_time_total",
                     meters.segments_pruned.get(),
                 ),
                 ("traza_segment_merges_total", meters.merges.get()),
                 ("traza_segments_merged_away_total", meters.merged_away.get()),
-                ("traza_erasures_settled_total", meters.erasures_settled.get()),
-                ("traza_erasure_spans_removed_total", meters.erased_spans.get()),
+                (
+                    "traza_erasures_settled_total",
+                    meters.erasures_settled.get(),
+                ),
+                (
+                    "traza_erasure_spans_removed_total",
+                    meters.erased_spans.get(),
+                ),
                 (
                     "traza_erasure_spans_suppressed_total",
                     meters.spans_suppressed.get(),

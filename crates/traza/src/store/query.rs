@@ -133,9 +133,7 @@ impl Shared {
         self.meters
             .segments_examined
             .add(cost.segments_examined as u64);
-        self.meters
-            .segments_pruned
-            .add(cost.segments_pruned as u64);
+        self.meters.segments_pruned.add(cost.segments_pruned as u64);
         let spans = run.found.into_spans(query.limit);
         let is_full = !spans.is_empty() && spans.len() == query.limit;
         let next = spans.last().filter(|_| is_full);

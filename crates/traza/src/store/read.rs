@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::buffer::in_order;
 use super::error::Result;
 use super::{Store, View};
@@ -15,12 +16,18 @@ impl Store {
     /// # Errors
     /// Damage of a segment that holds some of them; a failing disk.
     pub fn get_trace(&self, trace_id: &str, tenant: Option<&str>) -> Result<Vec<Arc<Span>>> {
-        self.shared.view().trace(trace_id, tenant)
+        let budget = Budget::new(self.shared.clock.as_ref(), None);
+        self.shared.view().trace(trace_id, tenant, budget)
     }
 }
 
 impl View {
-    pub(super) fn trace(&self, trace_id: &str, tenant: Option<&str>) -> Result<Vec<Arc<Span>>> {
+    pub(super) fn trace(
+        &self,
+        trace_id: &str,
+        tenant: Option<&str>,
+        mut budget: Budget<'_>,
+    ) -> Result<Vec<Arc<Span>>> {
         let is_wanted = |span: &Span| tenant.is_none_or(|tenant| span.tenant == tenant);
         // The newest comes first, and stays.
         let mut newest: BTreeMap<(String, String), Arc<Span>> = BTreeMap::new();
@@ -30,11 +37,18 @@ impl View {
                 newest.entry(key).or_insert(span);
             }
         };
-        self.buffer.trace(trace_id).cloned().for_each(&mut add);
+        for span in self.buffer.trace(trace_id) {
+            budget.examine()?;
+            add(Arc::clone(span));
+        }
         for sealed in self.segments.iter().rev() {
             let spans = sealed.trace(trace_id)?;
             // Within a segment the later record counts, should it hold one identity twice.
-            spans.into_iter().rev().map(Arc::new).for_each(&mut add);
+            for span in spans.into_iter().rev() {
+                budget.examine()?;
+                add(Arc::new(span));
+            }
+            budget.check()?;
         }
         // After the choice of versions: one that is being erased hides those that it replaced.
         newest.retain(|_, span| !self.mask.hides(span));

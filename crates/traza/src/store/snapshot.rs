@@ -56,9 +56,9 @@ impl SnapshotView {
     /// [`Store::get_trace`] on this view.
     ///
     /// # Errors
-    /// Those of [`Store::get_trace`].
+    /// Those of [`Store::get_trace`]; [`StoreError::Deadline`](super::StoreError::Deadline).
     pub fn get_trace(&self, trace_id: &str, tenant: Option<&str>) -> Result<Vec<Arc<Span>>> {
-        self.view.trace(trace_id, tenant)
+        self.view.trace(trace_id, tenant, self.budget())
     }
 
     /// Every span that `filter` takes, each once, in the order of starts: what an export needs. They are read while they

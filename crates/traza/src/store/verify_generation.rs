@@ -94,7 +94,9 @@ fn problem(fs: &dyn Fs, path: &Path, file: &ManifestFile) -> Result<Option<Strin
     let is_log = layout::is_log(layout::file_name(path));
     if len != file.bytes && !(is_log && len > file.bytes) && !is_rewritten(fs, path) {
         let bytes = file.bytes;
-        return Ok(Some(format!("{len} bytes on disk, {bytes} in the manifest")));
+        return Ok(Some(format!(
+            "{len} bytes on disk, {bytes} in the manifest"
+        )));
     }
     let sha256 = generation::digest(fs, path, file.bytes)?;
     if sha256 == file.sha256 || is_rewritten(fs, path) {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use traza::llm::Pricing;
 use traza::span::is_tenant_name;
 use traza::store::{Compaction, Durability, StoreOptions};
-use traza_server::{McpOptions, ServerOptions, TlsConfig, Tokens, tls_config};
+use traza_server::{McpOptions, ServerOptions, TlsConfig, Tokens, mcp, tls_config};
 
 use crate::failure::{Failure, chain_text};
 
@@ -20,14 +20,22 @@ use crate::failure::{Failure, chain_text};
 /// published. `TRAZA_TOKENS` holds the tokens (`scope[@tenant]:token,…`); without it everybody who reaches the port may do
 /// everything, so it listens on this machine only.
 #[derive(Args, Debug)]
-#[command(args_override_self = true, after_help = "Examples:
+#[command(
+    args_override_self = true,
+    after_help = "Examples:
   daybook serve
   daybook serve --data traces/ --port 4318 --otlp
   TRAZA_TOKENS=rw:secret,ro@acme:other daybook serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
-  curl -s localhost:4318/v1/spans?status=error | jq .spans")]
+  curl -s localhost:4318/v1/spans?status=error | jq .spans"
+)]
 pub(crate) struct ServeArgs {
     /// The folder of the store.
-    #[arg(long, visible_alias = "data", value_name = "DIR", default_value = "./data")]
+    #[arg(
+        long,
+        visible_alias = "data",
+        value_name = "DIR",
+        default_value = "./data"
+    )]
     pub(super) data_dir: PathBuf,
     /// The address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
@@ -119,7 +127,7 @@ pub(crate) struct ServeArgs {
     mcp_max_payload_bytes: u64,
     /// A web origin from which agents may ask; with --mcp. May be repeated.
     #[arg(long, value_name = "ORIGIN")]
-    mcp_allowed_origin: Vec<String>,
+    mcp_allowed_origin: Vec<mcp::AllowedOrigin>,
     /// Listens beyond this machine without tokens.
     #[arg(long)]
     pub(super) allow_unauthenticated_non_loopback: bool,
@@ -156,13 +164,16 @@ fn number(text: &str) -> Result<u64, &'static str> {
 }
 
 fn port(text: &str) -> Result<u16, &'static str> {
-    text.parse().map_err(|_| "must be a non-negative number up to 65535")
+    text.parse()
+        .map_err(|_| "must be a non-negative number up to 65535")
 }
 
 fn tenant_ttl(text: &str) -> Result<(String, u64), String> {
     let (tenant, ttl) = text.split_once('=').ok_or("must be TENANT=SECONDS")?;
     if !is_tenant_name(tenant) {
-        return Err(format!("{tenant:?} is no tenant: lowercase [a-z0-9][a-z0-9._-], at most 64 bytes"));
+        return Err(format!(
+            "{tenant:?} is no tenant: lowercase [a-z0-9][a-z0-9._-], at most 64 bytes"
+        ));
     }
     let ttl = ttl.parse().map_err(|_| NO_NUMBER.to_owned())?;
     Ok((tenant.to_owned(), ttl))
@@ -230,7 +241,9 @@ impl ServeArgs {
             return Ok(None);
         };
         let config = tls_config(certificate, key);
-        Ok(Some(config.map_err(|error| Failure::new(chain_text(&error)))?))
+        Ok(Some(
+            config.map_err(|error| Failure::new(chain_text(&error)))?,
+        ))
     }
 
     pub(super) fn store_options(&self, pricing: Pricing) -> Result<StoreOptions, Failure> {
@@ -279,24 +292,20 @@ impl ServeArgs {
         if !self.has_mcp() {
             return Ok(None);
         }
-        if self.mcp_max_result_bytes < 1_024 {
-            let what = "--mcp-max-result-bytes must be at least 1024: less has no room for the output schema of a tool";
-            return Err(Failure::new(what));
-        }
-        let mut options = McpOptions::default();
-        options.annotations = self.mcp_annotations;
-        options.promote = self.mcp_promote;
-        options.result_len_max = size(self.mcp_max_result_bytes);
-        options.payload_len_max = size(self.mcp_max_payload_bytes);
-        for origin in &self.mcp_allowed_origin {
-            if !origin.contains("://") {
-                let what = format!("--mcp-allowed-origin {origin:?} is no origin");
-                return Err(Failure::new(what).with_hint("such as https://agents.example.com"));
-            }
-            let origin = origin.trim_end_matches('/').to_ascii_lowercase();
-            options.allowed_origins.push(origin);
-        }
-        Ok(Some(options))
+        let tools = mcp::Options {
+            annotations: self.mcp_annotations,
+            promote: self.mcp_promote,
+            result_len_max: size(self.mcp_max_result_bytes),
+            payload_len_max: size(self.mcp_max_payload_bytes),
+        };
+        tools
+            .check()
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let allowed_origins = self.mcp_allowed_origin.clone();
+        Ok(Some(McpOptions {
+            tools,
+            allowed_origins,
+        }))
     }
 
     /// The first folder that has a page; one that was named counts whatever is in it.
@@ -324,6 +333,8 @@ fn milliseconds(variable: &str) -> Result<Option<Duration>, Failure> {
     let number = text.to_str().and_then(|text| text.parse().ok());
     match number.filter(|number| *number > 0) {
         Some(number) => Ok(Some(Duration::from_millis(number))),
-        None => Err(Failure::new(format!("{variable} must be a number of milliseconds"))),
+        None => Err(Failure::new(format!(
+            "{variable} must be a number of milliseconds"
+        ))),
     }
 }

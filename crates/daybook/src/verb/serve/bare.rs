@@ -12,7 +12,12 @@ const PORT: u16 = 8080;
 
 /// Serves a store of traces over HTTP and gRPC.
 #[derive(Debug, Parser)]
-#[command(name = "traza-server", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(
+    name = "traza-server",
+    version,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct TrazaServer {
     #[command(subcommand)]
     verb: Option<TrazaVerb>,
@@ -54,7 +59,9 @@ impl TrazaServer {
     /// What is wrong with the arguments, in the words of this command; `None` for help and version, which are no errors.
     pub(crate) fn fault(error: &clap::Error) -> Option<Failure> {
         let text = |kind| match error.get(kind) {
-            Some(ContextValue::String(text)) => text.split([' ', '=']).next().unwrap_or_default().to_owned(),
+            Some(ContextValue::String(text)) => {
+                text.split([' ', '=']).next().unwrap_or_default().to_owned()
+            }
             _ => String::new(),
         };
         let value = match error.get(ContextKind::InvalidValue) {
@@ -66,7 +73,11 @@ impl TrazaServer {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return None,
             ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand => {
                 let subcommand = text(ContextKind::InvalidSubcommand);
-                let name = if argument.is_empty() { subcommand } else { argument };
+                let name = if argument.is_empty() {
+                    subcommand
+                } else {
+                    argument
+                };
                 format!("unknown argument: {name}")
             }
             ErrorKind::InvalidValue if value.is_empty() => format!("{argument} requires a value"),

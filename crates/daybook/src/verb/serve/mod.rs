@@ -34,8 +34,8 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
 /// Serves until a signal ends it. `port` is the one that holds when none is named.
 fn serve(args: &ServeArgs, port: u16) -> Outcome {
     let port = args.port.unwrap_or(port);
-    let mut signals =
-        Signals::new([SIGTERM, SIGINT]).map_err(|error| Failure::io("cannot wait for signals", &error))?;
+    let mut signals = Signals::new([SIGTERM, SIGINT])
+        .map_err(|error| Failure::io("cannot wait for signals", &error))?;
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"))
         .format_timestamp_millis()
         .init();
@@ -138,8 +138,11 @@ fn tokens() -> Result<Tokens, Failure> {
         return Ok(Tokens::default());
     };
     let hint = "TRAZA_TOKENS is a list of scope[@tenant]:token with commas between; scopes are ro, rw and admin";
-    let failure = |what: String| Failure::new(format!("auth configuration: {what}")).with_hint(hint);
-    let list = list.into_string().map_err(|_| failure("not UTF-8".to_owned()))?;
+    let failure =
+        |what: String| Failure::new(format!("auth configuration: {what}")).with_hint(hint);
+    let list = list
+        .into_string()
+        .map_err(|_| failure("not UTF-8".to_owned()))?;
     Tokens::parse(&list).map_err(|error| failure(error.to_string()))
 }
 
@@ -147,7 +150,9 @@ fn tokens() -> Result<Tokens, Failure> {
 fn check_bind(args: &ServeArgs, tokens: &Tokens) -> Result<(), Failure> {
     let host = args.host.trim_start_matches('[').trim_end_matches(']');
     let is_loopback = host.eq_ignore_ascii_case("localhost")
-        || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        || host
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
     if is_loopback || !tokens.is_open() || args.allow_unauthenticated_non_loopback {
         return Ok(());
     }
@@ -166,7 +171,8 @@ fn bind(host: &str, port: u16, tls: Option<Arc<traza_server::TlsConfig>>) -> Res
         .map_err(|error| Failure::io(&tried, &error))?
         .collect();
     let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| {
-        Failure::io(&tried, &error).with_hint("--port 0 takes a free one; another server may have this one")
+        Failure::io(&tried, &error)
+            .with_hint("--port 0 takes a free one; another server may have this one")
     })?;
     Ok(Bind { listener, tls })
 }
@@ -176,7 +182,8 @@ fn pricing(path: Option<&PathBuf>) -> Result<Pricing, Failure> {
         return Ok(Pricing::default());
     };
     let tried = format!("cannot read {}", path.display());
-    let bytes = read_all(&RealFs, path, PRICING_LEN_MAX).map_err(|error| Failure::io(&tried, &error))?;
+    let bytes =
+        read_all(&RealFs, path, PRICING_LEN_MAX).map_err(|error| Failure::io(&tried, &error))?;
     Pricing::from_json(&bytes)
         .map_err(|error| Failure::new(format!("{}: {}", path.display(), chain_text(&error))))
 }

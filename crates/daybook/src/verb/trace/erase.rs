@@ -199,7 +199,10 @@ fn show_named(store: &Store, erasure: &str, as_json: bool) -> Outcome {
         number => number.parse().ok(),
     };
     let Some(id) = id else {
-        let hint = format!("`daybook trace erasures {}` lists them", store.dir().display());
+        let hint = format!(
+            "`daybook trace erasures {}` lists them",
+            store.dir().display()
+        );
         let what = format!("there is no erasure {erasure}");
         return Err(Failure::new(what).with_hint(hint));
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::budget::Budget;
 use super::super::error::Result;
 use super::super::filter::Filter;
 use super::super::query::Query;
@@ -30,7 +31,8 @@ impl Shared {
         };
         match scope.subject.clone() {
             Subject::Trace { trace_id, tenant } => {
-                let spans = view.trace(&trace_id, Some(&tenant))?;
+                let budget = Budget::new(self.clock.as_ref(), None);
+                let spans = view.trace(&trace_id, Some(&tenant), budget)?;
                 scope.span_keys = spans.iter().map(|span| key_of(span)).collect();
             }
             Subject::Span {
