@@ -35,6 +35,11 @@ impl NewFile {
         })
     }
 
+    /// The bytes so far, for reading.
+    pub(crate) fn reopen(&self) -> io::Result<Box<dyn FsFile>> {
+        RealFs.open(&self.temporary)
+    }
+
     /// Gives the file its name.
     ///
     /// # Durability

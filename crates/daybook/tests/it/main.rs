@@ -36,4 +36,6 @@ mod support;
 #[cfg(test)]
 mod trace;
 #[cfg(test)]
+mod trace_export;
+#[cfg(test)]
 mod verify;

@@ -8,3 +8,5 @@ mod json;
 mod protobuf;
 #[cfg(test)]
 mod response;
+#[cfg(test)]
+mod write;
