@@ -54,6 +54,7 @@ pub use annotations::{Annotated, AnnotationFilter};
 pub use compact::Compacted;
 pub use erase::{Domain, Receipt, Standing};
 pub use error::{Result, StoreError, UnreadableFile};
+pub use evals::ExperimentSummary;
 pub use filter::Filter;
 pub use ingest::Ingested;
 pub use line_logs::HealedLogs;

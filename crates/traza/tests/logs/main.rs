@@ -21,4 +21,6 @@ mod evals;
 #[cfg(test)]
 mod healing;
 #[cfg(test)]
+mod scores;
+#[cfg(test)]
 mod tombstones;

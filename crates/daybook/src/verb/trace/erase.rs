@@ -1,17 +1,14 @@
-//! `daybook trace erase|erasures|receipt|annotate`: what is forgotten, with a proof, and what is noted beside the spans.
+//! `daybook trace erase|erasures|receipt`: what is forgotten, with a proof.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use durable::{Clock as _, SystemClock};
 use serde_json::{Value, json};
-use traza::json;
-use traza::logs::annotation::Annotation;
 use traza::logs::tombstone::{Erasure, Subject};
-use traza::store::{Annotated, Receipt, Standing, Store, StoreError};
+use traza::store::{Receipt, Standing, Store, StoreError};
 
-use super::folder;
+use super::{folder, now_ns};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::styles::{BAD, GOOD, STRONG, WARN};
@@ -95,50 +92,6 @@ pub(super) struct ReceiptArgs {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// Notes a judgment about a trace, a span or a session.
-#[derive(Args, Debug)]
-#[command(group(ArgGroup::new("subject").required(true).args(["trace", "session"])), after_help = "Examples:
-  daybook trace annotate traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736 quality 0.4 --source human:ann
-  daybook trace annotate traces/ --session user-4711 resolved true --comment 'asked again a day later'")]
-pub(super) struct AnnotateArgs {
-    /// The folder of the store.
-    dir: PathBuf,
-    /// What is judged.
-    name: String,
-    /// The judgment: JSON, or else a text.
-    value: String,
-    /// The trace; with --span that span of it.
-    #[arg(long, value_name = "ID")]
-    trace: Option<String>,
-    /// The span of the trace.
-    #[arg(long, value_name = "ID", requires = "trace")]
-    span: Option<String>,
-    /// The session.
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
-    /// Whose it is.
-    #[arg(
-        long,
-        value_name = "TENANT",
-        default_value = "",
-        hide_default_value = true
-    )]
-    tenant: String,
-    /// Who judges.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    source: String,
-    /// More about it.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    comment: String,
-    /// Prints JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-fn now_ns() -> u64 {
-    SystemClock::start().wall_ns()
 }
 
 impl EraseArgs {
@@ -287,35 +240,4 @@ fn document(erasure: &Erasure) -> Value {
         "settled": erasure.settle.is_some(),
         "generation": erasure.settle.as_ref().map(|settle| settle.generation),
     })
-}
-
-pub(super) fn annotate(args: &AnnotateArgs) -> Outcome {
-    let value = json::Value::parse(args.value.as_bytes())
-        .unwrap_or_else(|_| json::Value::from(args.value.as_str()));
-    let annotation = Annotation {
-        trace_id: args.trace.clone().unwrap_or_default(),
-        span_id: args.span.clone().unwrap_or_default(),
-        tenant: args.tenant.clone(),
-        session_id: args.session.clone().unwrap_or_default(),
-        experiment_id: None,
-        example_id: String::new(),
-        name: args.name.clone(),
-        value,
-        source: args.source.clone(),
-        comment: args.comment.clone(),
-        timestamp_ns: now_ns(),
-    };
-    let store = folder::open_to_change(&args.dir)?;
-    let done = store.annotate(annotation)?;
-    let mut out = Out::for_json(args.json);
-    let is_recorded = matches!(done, Annotated::Recorded);
-    if args.json {
-        out.json(&json!({ "path": args.dir, "recorded": is_recorded }))?;
-    } else if is_recorded {
-        out.line("recorded")?;
-    } else {
-        out.line("not recorded: its subject is being erased")?;
-    }
-    out.flush()?;
-    Ok(DONE)
 }

@@ -1,7 +1,10 @@
 //! `daybook trace`: stores of traces, and the segments in them.
 
+mod annotate;
+mod dataset;
 mod dump;
 mod erase;
+mod experiment;
 mod export;
 mod filter;
 mod folder;
@@ -10,6 +13,7 @@ mod highlight;
 mod ingest;
 mod line;
 mod query;
+mod sessions;
 mod stats;
 mod upkeep;
 
@@ -18,8 +22,9 @@ pub(crate) use erase::receipt_alone;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use durable::{Clock as _, SystemClock};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 /// Takes spans into a store of traces, and answers questions about them.
 ///
@@ -58,7 +63,11 @@ enum TraceVerb {
     Erase(erase::EraseArgs),
     Erasures(erase::ErasuresArgs),
     Receipt(erase::ReceiptArgs),
-    Annotate(erase::AnnotateArgs),
+    Annotate(annotate::AnnotateArgs),
+    Annotations(annotate::AnnotationsArgs),
+    Sessions(sessions::SessionsArgs),
+    Dataset(dataset::DatasetArgs),
+    Experiment(experiment::ExperimentArgs),
     Dump(DumpArgs),
 }
 
@@ -83,6 +92,29 @@ struct DumpArgs {
     attributes: bool,
 }
 
+fn now_ns() -> u64 {
+    SystemClock::start().wall_ns()
+}
+
+/// JSON of the library's own writers, for printing among other JSON. A number that only that library can spell is a text.
+fn stored(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// Any JSON on the command line.
+fn json_value(text: &str) -> Result<traza::json::Value, String> {
+    traza::json::Value::parse(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+/// There is nothing of that number in the store at `dir`; `verb` lists what there is.
+fn no_such(what: &str, id: u64, verb: &str, dir: &std::path::Path) -> Failure {
+    let hint = format!(
+        "`daybook trace {verb} list {}` shows what there is",
+        dir.display()
+    );
+    Failure::new(format!("there is no {what} {id}")).with_hint(hint)
+}
+
 pub(crate) fn run(args: &TraceArgs) -> Outcome {
     match &args.verb {
         TraceVerb::Ingest(args) => ingest::run(args),
@@ -101,7 +133,11 @@ pub(crate) fn run(args: &TraceArgs) -> Outcome {
         TraceVerb::Erase(args) => erase::erase(args),
         TraceVerb::Erasures(args) => erase::erasures(args),
         TraceVerb::Receipt(args) => erase::receipt(args),
-        TraceVerb::Annotate(args) => erase::annotate(args),
+        TraceVerb::Annotate(args) => annotate::annotate(args),
+        TraceVerb::Annotations(args) => annotate::annotations(args),
+        TraceVerb::Sessions(args) => sessions::run(args),
+        TraceVerb::Dataset(args) => dataset::run(args),
+        TraceVerb::Experiment(args) => experiment::run(args),
         TraceVerb::Dump(args) => dump::run(args),
     }
 }
