@@ -138,7 +138,7 @@ fn scope_spans() -> impl Strategy<Value = ScopeSpans> {
     (option::of(scope), vec(span(), 0..3)).prop_map(|(scope, spans)| ScopeSpans {
         scope,
         spans,
-        schema_url: "https://schema.example".to_owned(),
+        schema_url: "schema".to_owned(),
     })
 }
 
