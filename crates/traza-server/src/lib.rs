@@ -4,6 +4,8 @@
 mod api;
 mod auth;
 pub mod encoding;
+pub mod grpc;
+mod grpc_sink;
 mod http;
 pub mod mcp;
 mod metrics;
@@ -18,7 +20,6 @@ mod tail;
 mod ui;
 
 pub use auth::{Caller, Scope, Tokens, TokensError};
-pub use http::{TlsError, tls_config};
+pub use http::{Tls, TlsError, read_tls};
 pub use options::{McpOptions, ServerOptions};
-pub use rustls::ServerConfig as TlsConfig;
-pub use server::{Bind, Running, Stopped, start};
+pub use server::{Listeners, Running, StartError, Stopped, start};

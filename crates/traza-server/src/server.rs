@@ -2,25 +2,25 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use durable::Clock;
-use rustls::ServerConfig;
 use traza::llm::Facts;
 use traza::logs::tombstone::{Erasure, SpanKey, Subject};
 use traza::span::Span;
 use traza::store::{Ingested, Receipt, Standing, Stats, Store, StoreError};
 
 use crate::auth::Tokens;
-use crate::http::{BODIES_LEN_MAX, Connections, Listening, Memory, Refusal};
+use crate::grpc::{GrpcError, GrpcOptions, GrpcServer};
+use crate::grpc_sink::GrpcSink;
+use crate::http::{BODIES_LEN_MAX, Connections, Listening, Memory, Refusal, Tls};
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::tail::Ring;
 
 /// What the connections of a server share.
-#[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -30,7 +30,15 @@ pub(crate) struct Server {
     pub(crate) memory: Memory,
     pub(crate) metrics: Metrics,
     pub(crate) tail: Ring,
+    /// Taken out when the server stops.
+    grpc: Mutex<Option<GrpcServer>>,
     started: Instant,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -45,6 +53,7 @@ impl Server {
             connections: Connections::default(),
             memory: Memory::new(BODIES_LEN_MAX),
             metrics: Metrics::default(),
+            grpc: Mutex::default(),
             started: Instant::now(),
             store,
             clock,
@@ -107,7 +116,15 @@ impl Server {
 
     /// A client that speaks HTTP/2 has come to the port of HTTP/1.
     pub(crate) fn take_grpc(&self, socket: TcpStream) {
-        drop(socket);
+        if let Some(grpc) = self.grpc().as_ref()
+            && let Err(error) = grpc.adopt(socket, Vec::new())
+        {
+            log::info!("a gRPC connection was not taken: {error}");
+        }
+    }
+
+    fn grpc(&self) -> MutexGuard<'_, Option<GrpcServer>> {
+        self.grpc.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,13 +150,27 @@ fn covers(subject: &Subject, span: &Span) -> bool {
     }
 }
 
-/// A place to listen on.
-#[derive(Debug)]
-pub struct Bind {
-    /// It is bound already, so that a port of 0 has its number.
-    pub listener: TcpListener,
-    /// What connections are encrypted with.
-    pub tls: Option<Arc<ServerConfig>>,
+/// Where a server listens. The sockets are bound already, so that a port of 0 has its number.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// For HTTP/1; without TLS, clients that speak gRPC may come here too.
+    pub http: Vec<TcpListener>,
+    /// For gRPC only.
+    pub grpc: Vec<TcpListener>,
+    /// What all of them encrypt with.
+    pub tls: Option<Tls>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The system has no threads or sockets left.
+    #[error("cannot start the threads of the server")]
+    Io(#[from] io::Error),
+    /// The service of gRPC does not start.
+    #[error(transparent)]
+    Grpc(#[from] GrpcError),
 }
 
 /// A server at work. Without [`Running::stop`] it goes on when this is dropped.
@@ -162,18 +193,25 @@ pub struct Stopped {
 /// Serves a store.
 ///
 /// # Errors
-/// The system has no threads or sockets left.
+/// See [`StartError`].
 pub fn start(
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     options: ServerOptions,
-    binds: Vec<Bind>,
-) -> io::Result<Running> {
+    listeners: Listeners,
+) -> Result<Running, StartError> {
     let server = Arc::new(Server::new(store, clock, options));
+    let mut grpc = GrpcOptions::default();
+    grpc.connections_max = server.options.max_connections;
+    grpc.tls = listeners.tls.as_ref().map(|tls| tls.pem.clone());
+    let sink = Arc::new(GrpcSink(Arc::clone(&server)));
+    *server.grpc() = Some(GrpcServer::start(sink, &grpc, listeners.grpc)?);
     let upkeep = Upkeep::start(&server)?;
-    let listening = binds
+    let config = listeners.tls.map(|tls| tls.config);
+    let listening = listeners
+        .http
         .into_iter()
-        .map(|bind| Listening::start(Arc::clone(&server), bind.listener, bind.tls))
+        .map(|listener| Listening::start(Arc::clone(&server), listener, config.clone()))
         .collect::<io::Result<_>>()?;
     Ok(Running {
         server,
@@ -183,7 +221,7 @@ pub fn start(
 }
 
 impl Running {
-    /// Where it listens, in the order in which it was told.
+    /// Where it listens for HTTP, in the order in which it was told.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listening.iter().map(Listening::address).collect()
     }

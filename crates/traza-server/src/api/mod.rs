@@ -26,7 +26,7 @@ pub(crate) use experiments::{
 pub(crate) use export::export;
 pub(crate) use generations::{checkpoint, flush, pin, unpin, verify};
 pub(crate) use health::{healthy, metrics, metrics_json, panic_now, ready, stats};
-pub(crate) use ingest::{ingest_otlp, ingest_spans};
+pub(crate) use ingest::{bind, ingest_otlp, ingest_spans};
 pub(crate) use mcp::mcp;
 pub(crate) use payloads::payload;
 pub(crate) use sessions::{session, sessions};

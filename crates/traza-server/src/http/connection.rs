@@ -147,10 +147,7 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
                     request.head.method,
                     request.head.path,
                     refusal.status,
-                    refusal
-                        .body
-                        .get("error")
-                        .and_then(traza::json::Value::as_str)
+                    refusal.text()
                 );
             }
             write(server, stream, &refusal.into(), keeps_alive, class, started)
@@ -185,10 +182,7 @@ fn refuse(server: &Server, stream: &mut Stream, refusal: Refusal) -> Next {
     log::info!(
         "refused a request with {}: {:?}",
         refusal.status,
-        refusal
-            .body
-            .get("error")
-            .and_then(traza::json::Value::as_str)
+        refusal.text()
     );
     if refusal.cause != Cause::Gate {
         server.metrics.malformed();

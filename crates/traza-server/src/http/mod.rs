@@ -16,4 +16,4 @@ pub(crate) use head::{BODY_LEN_MAX, Head};
 pub(crate) use listener::{Connections, Listening};
 pub(crate) use refusal::{Cause, Refusal, chain};
 pub(crate) use response::{Chunks, JSON, Response};
-pub use tls::{TlsError, tls_config};
+pub use tls::{Tls, TlsError, read_tls};

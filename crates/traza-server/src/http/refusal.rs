@@ -59,6 +59,12 @@ impl Refusal {
         Self::new(503, error)
     }
 
+    /// What went wrong.
+    pub(crate) fn text(&self) -> &str {
+        let text = self.body.get("error").and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+
     pub(crate) fn closing(mut self) -> Self {
         self.closes = true;
         self

@@ -8,6 +8,8 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::grpc::Pem;
+
 /// The longest file of certificates that is read, in bytes.
 const PEM_LEN_MAX: u64 = 1 << 20;
 
@@ -36,11 +38,27 @@ pub enum TlsError {
     Config(#[from] rustls::Error),
 }
 
+/// What listeners encrypt with.
+#[derive(Clone)]
+pub struct Tls {
+    /// For HTTP/1.
+    pub(crate) config: Arc<ServerConfig>,
+    /// For gRPC.
+    pub(crate) pem: Pem,
+}
+
+impl std::fmt::Debug for Tls {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
 /// What a listener needs to encrypt: the chain of certificates and the private key, both in PEM.
 ///
 /// # Errors
 /// See [`TlsError`].
-pub fn tls_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn read_tls(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
     let pem = read(certificate)?;
     let fault = |path: &Path, what: String| TlsError::Pem {
         path: path.to_owned(),
@@ -52,7 +70,8 @@ pub fn tls_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, T
     if chain.is_empty() {
         return Err(fault(certificate, "no certificate in it".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_slice(&read(key)?)
+    let key_pem = read(key)?;
+    let key = PrivateKeyDer::from_pem_slice(&key_pem)
         .map_err(|error| fault(key, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -60,7 +79,13 @@ pub fn tls_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, T
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(Tls {
+        config: Arc::new(config),
+        pem: Pem {
+            certificate: pem,
+            key: key_pem,
+        },
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use traza::llm::Pricing;
 use traza::span::is_tenant_name;
 use traza::store::{Compaction, Durability, StoreOptions};
-use traza_server::{McpOptions, ServerOptions, TlsConfig, Tokens, mcp, tls_config};
+use traza_server::{McpOptions, ServerOptions, Tls, Tokens, mcp, read_tls};
 
 use crate::failure::{Failure, chain_text};
 
@@ -236,13 +236,13 @@ impl ServeArgs {
         self.mcp || self.mcp_annotations || self.mcp_promote || !self.mcp_allowed_origin.is_empty()
     }
 
-    pub(super) fn tls_config(&self) -> Result<Option<Arc<TlsConfig>>, Failure> {
+    pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
         };
-        let config = tls_config(certificate, key);
+        let tls = read_tls(certificate, key);
         Ok(Some(
-            config.map_err(|error| Failure::new(chain_text(&error)))?,
+            tls.map_err(|error| Failure::new(chain_text(&error)))?,
         ))
     }
 

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use traza::llm::Pricing;
 use traza::store::{Progress, Store, restore};
-use traza_server::{Bind, Running, Tokens};
+use traza_server::{Listeners, Running, Tokens};
 
 use crate::failure::{DONE, Failure, Outcome, chain_text};
 
@@ -41,7 +41,7 @@ fn serve(args: &ServeArgs, port: u16) -> Outcome {
         .init();
     let tokens = tokens()?;
     check_bind(args, &tokens)?;
-    let tls = args.tls_config()?;
+    let tls = args.tls()?;
     if let Some(source) = &args.restore {
         let restored = restore(&RealFs, source, &args.data_dir)?;
         eprintln!(
@@ -66,17 +66,19 @@ fn serve(args: &ServeArgs, port: u16) -> Outcome {
             );
         },
     )?;
-    let mut binds = vec![bind(&args.host, port, tls.clone())?];
+    let mut listeners = Listeners::default();
+    listeners.tls = tls;
+    listeners.http.push(bind(&args.host, port)?);
     if args.otlp && port != OTLP_HTTP_PORT {
-        binds.push(bind(&args.host, OTLP_HTTP_PORT, tls.clone())?);
+        listeners.http.push(bind(&args.host, OTLP_HTTP_PORT)?);
     }
-    if args.otlp && port != OTLP_GRPC_PORT {
-        binds.push(bind(&args.host, OTLP_GRPC_PORT, tls)?);
+    if args.otlp {
+        listeners.grpc.push(bind(&args.host, OTLP_GRPC_PORT)?);
     }
     let server_options = args.server_options(tokens)?;
     let has_page = server_options.ui_dir.clone();
-    let running = traza_server::start(Arc::new(store), clock, server_options, binds)
-        .map_err(|error| Failure::io("cannot start the server", &error))?;
+    let running = traza_server::start(Arc::new(store), clock, server_options, listeners)
+        .map_err(|error| Failure::new(chain_text(&error)))?;
     announce(args, &running, has_page);
     signals.forever().next();
     finish(running, signals)
@@ -122,7 +124,10 @@ fn announce(args: &ServeArgs, running: &Running, ui_dir: Option<PathBuf>) {
     eprintln!("traza-server: durability={}", args.durability());
     eprintln!("traza-server: {}", args.profile_line());
     for address in addresses {
-        eprintln!("traza-server: OTLP on {address}");
+        eprintln!("traza-server: OTLP over HTTP on {address}");
+    }
+    if args.otlp {
+        eprintln!("traza-server: OTLP over gRPC on port {OTLP_GRPC_PORT}");
     }
     if args.has_mcp() {
         eprintln!("traza-server: MCP at /v1/mcp");
@@ -163,18 +168,17 @@ fn check_bind(args: &ServeArgs, tokens: &Tokens) -> Result<(), Failure> {
     Err(Failure::new(what).with_hint(hint))
 }
 
-fn bind(host: &str, port: u16, tls: Option<Arc<traza_server::TlsConfig>>) -> Result<Bind, Failure> {
+fn bind(host: &str, port: u16) -> Result<TcpListener, Failure> {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let tried = format!("cannot listen on {host}:{port}");
     let addresses: Vec<_> = (host, port)
         .to_socket_addrs()
         .map_err(|error| Failure::io(&tried, &error))?
         .collect();
-    let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| {
+    TcpListener::bind(addresses.as_slice()).map_err(|error| {
         Failure::io(&tried, &error)
             .with_hint("--port 0 takes a free one; another server may have this one")
-    })?;
-    Ok(Bind { listener, tls })
+    })
 }
 
 fn pricing(path: Option<&PathBuf>) -> Result<Pricing, Failure> {
