@@ -247,6 +247,72 @@ proptest! {
     }
 }
 
+/// Any JSON.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        hostile().prop_map(Value::from),
+        prop_oneof![
+            "t1",
+            "S1",
+            "now",
+            "2h",
+            "9999999999999w",
+            "2026-01-01",
+            "sha256/",
+            "-duration",
+            "model"
+        ]
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 8, 3, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::hash_map("[a-z_]{0,8}", inner, 0..3)
+                .prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_arguments_get_a_result_within_the_limit(values in proptest::collection::vec(any_json(), 24), len_max in RESULT_LEN_MIN..3_000_usize) {
+        let mut server = Server::new(&furnished());
+        server.options.result_len_max = len_max;
+        let tools = server.result("tools/list", json!({}));
+        let mut values = values.iter().cycle();
+        for tool in tools["tools"].as_array().unwrap() {
+            let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+            // All of its arguments at once, and each by itself.
+            let every: Value = properties.keys().cloned().zip(values.by_ref().cloned()).collect();
+            let single = properties.keys().zip(values.by_ref()).map(|(name, value)| json!({ name: value }));
+            for arguments in single.chain([every]) {
+                let result = server.call(tool["name"].as_str().unwrap(), arguments);
+                prop_assert!(result.to_string().len() <= len_max, "{}", result);
+            }
+        }
+        for value in values.take(8) {
+            for method in ["initialize", "tools/call", "resources/read", "prompts/get"] {
+                for name in ["name", "uri", "arguments", "protocolVersion"] {
+                    server.request(method, json!({ name: value }));
+                }
+                server.request(method, json!({"name": "triage_errors", "arguments": {"since": value, "service": value}}));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_get_a_reply(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        Server::new(&[]).send(&bytes);
+    }
+}
+
 #[test]
 fn a_result_at_the_smallest_limit_keeps_what_its_schema_requires() {
     let mut server = Server::new(&furnished());

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable::ManualClock;
 use serde_json::{Value, json};
 use traza::llm::Pricing;
+use traza::span::Span;
 
 use crate::support::{NOW, SECOND, START, Server, furnished, span, text_of, with};
 
@@ -491,18 +493,32 @@ fn a_payload_is_read_up_to_its_limits_on_a_character_boundary() {
 
 #[test]
 fn a_question_beyond_its_budget_says_how_to_narrow_it() {
-    let mut server = Server::new(&furnished());
-    // Every reading of the clock is a millisecond after the one before.
-    server.clock = Arc::new(durable::ManualClock::new(NOW, SECOND / 1_000));
-    server.deadline = Some(Duration::from_micros(1));
+    let spans = (0..3_000).map(|id| span("t", &id.to_string(), id, json!({"session.id": "S"})));
+    let spans = spans.map(|span| Span::from_json(span.to_string().as_bytes()).unwrap());
+    // Every reading of the clock is a second after the one before.
+    let mut server = Server::on_clock(spans.collect(), |_| {}, ManualClock::new(NOW, SECOND));
+    server.deadline = Some(Duration::from_millis(1));
     for (tool, arguments) in [
-        ("get_trace", json!({"trace_id": "t1"})),
-        ("diagnose_session", json!({"session_id": "S1"})),
+        ("search_spans", json!({"content": "nothing"})),
+        ("get_trace", json!({"trace_id": "t"})),
+        ("list_sessions", json!({})),
+        ("get_session", json!({"session_id": "S"})),
+        ("diagnose_session", json!({"session_id": "S"})),
+        ("top_failures", json!({})),
+        ("slowest_spans", json!({})),
+        ("analyze_cost", json!({})),
+        ("describe_store", json!({})),
+        (
+            "promote_failures_to_dataset",
+            json!({"session_id": "S", "dataset": "D"}),
+        ),
     ] {
         let text = server.failure(tool, arguments);
         assert!(
             text.contains("compute budget") && text.contains("Narrow the window"),
-            "{text}"
+            "{tool}: {text}"
         );
     }
+    let error = server.error("resources/read", json!({"uri": "traza://store/overview"}));
+    assert_eq!(error["code"], -32_603);
 }

@@ -41,10 +41,18 @@ impl Server {
     }
 
     pub(crate) fn of(spans: Vec<Span>, change: impl Fn(&mut StoreOptions)) -> Self {
+        Self::on_clock(spans, change, ManualClock::new(NOW, 0))
+    }
+
+    pub(crate) fn on_clock(
+        spans: Vec<Span>,
+        change: impl Fn(&mut StoreOptions),
+        clock: ManualClock,
+    ) -> Self {
         let mut options = StoreOptions::default();
         options.upkeep = Upkeep::Inline;
         change(&mut options);
-        let clock = Arc::new(ManualClock::new(NOW, 0));
+        let clock = Arc::new(clock);
         let fs: Arc<dyn Fs> = Arc::new(SimFs::new());
         let store = Store::open_with(
             fs,

@@ -1,5 +1,6 @@
 //! How a session ended.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use traza::llm::first_text;
@@ -119,7 +120,7 @@ pub struct Outcome {
     pub span_count: u64,
 }
 
-/// What decides which of two spans ended last: end, tenant, trace and span id.
+/// What decides which of two spans started first or ended last: that time, tenant, trace and span id.
 type Place = (u64, String, String, String);
 
 /// Takes the spans of a session, in any order.
@@ -131,7 +132,7 @@ pub struct Ending {
     last: Option<(Place, bool)>,
     /// The last span to end that declares an outcome.
     declared: Option<(Place, String)>,
-    /// The last span to end that tells the goal.
+    /// The first span to start that tells the goal.
     goal: Option<(Place, String)>,
 }
 
@@ -141,12 +142,25 @@ impl Ending {
         let failed = has_failed(span);
         self.span_count += 1;
         self.error_count += u64::from(failed);
-        keep_last(&mut self.last, span, || failed);
+        let at = |time_ns| -> Place {
+            (
+                time_ns,
+                span.tenant.clone(),
+                span.trace_id.clone(),
+                span.span_id.clone(),
+            )
+        };
+        let (start, end) = (at(span.start_time_ns), at(span.end_time_ns));
+        keep(&mut self.last, &end, Ordering::is_ge, || failed);
         if let Some(word) = first_text(&span.attributes, OUTCOME) {
-            keep_last(&mut self.declared, span, || word.into_owned());
+            keep(&mut self.declared, &end, Ordering::is_ge, || {
+                word.into_owned()
+            });
         }
         if let Some(goal) = first_text(&span.attributes, GOAL) {
-            keep_last(&mut self.goal, span, || goal.into_owned());
+            keep(&mut self.goal, &start, Ordering::is_lt, || {
+                goal.into_owned()
+            });
         }
     }
 
@@ -179,22 +193,17 @@ impl Ending {
     }
 }
 
-fn keep_last<T>(kept: &mut Option<(Place, T)>, span: &Span, value: impl FnOnce() -> T) {
-    let is_later = kept.as_ref().is_none_or(|((end, tenant, trace, id), _)| {
-        (
-            span.end_time_ns,
-            &span.tenant,
-            &span.trace_id,
-            &span.span_id,
-        ) >= (*end, tenant, trace, id)
-    });
-    if is_later {
-        let place = (
-            span.end_time_ns,
-            span.tenant.clone(),
-            span.trace_id.clone(),
-            span.span_id.clone(),
-        );
-        *kept = Some((place, value()));
+/// Keeps what goes with the place that compares to the kept one as it is wanted.
+fn keep<T>(
+    kept: &mut Option<(Place, T)>,
+    place: &Place,
+    wanted: fn(Ordering) -> bool,
+    value: impl FnOnce() -> T,
+) {
+    if kept
+        .as_ref()
+        .is_none_or(|(known, _)| wanted(place.cmp(known)))
+    {
+        *kept = Some((place.clone(), value()));
     }
 }

@@ -64,12 +64,9 @@ impl Shape {
         }
     }
 
-    /// True for a shape that is a fault by itself.
+    /// True for a shape that points at something to mend.
     pub fn is_fault(self) -> bool {
-        matches!(
-            self,
-            Self::RetryStorm | Self::ContextRunaway | Self::SelfSimilarChain
-        )
+        !matches!(self, Self::Iteration | Self::Inconclusive)
     }
 }
 
@@ -120,7 +117,7 @@ pub struct Finding {
     pub error_count: usize,
     /// How often the step is nested in itself.
     pub self_depth: usize,
-    /// The part of its spans, but for the first, that began when all before had ended; from 0 to 1.
+    /// The part of its spans, but for the first, that began when the one before had ended; from 0 to 1.
     pub serial_fraction: f64,
     /// How the context changes.
     pub token_trend: Trend,
@@ -146,15 +143,15 @@ impl Finding {
     }
 }
 
-/// Tenant, trace, service and name.
-type Step4<'s> = (&'s str, &'s str, &'s str, &'s str);
+/// What makes two spans the same step: service, name, trace and tenant.
+type StepKey<'s> = (&'s str, &'s str, &'s str, &'s str);
 
-fn step_of(span: &Span) -> Step4<'_> {
-    (&span.tenant, &span.trace_id, &span.service, &span.name)
+fn step_of(span: &Span) -> StepKey<'_> {
+    (&span.service, &span.name, &span.trace_id, &span.tenant)
 }
 
 pub(super) fn find(spans: &[Arc<Span>], forest: &Forest) -> Vec<Finding> {
-    let mut groups: BTreeMap<Step4<'_>, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<StepKey<'_>, Vec<usize>> = BTreeMap::new();
     for (place, span) in spans.iter().enumerate() {
         groups.entry(step_of(span)).or_default().push(place);
     }
@@ -168,15 +165,15 @@ pub(super) fn find(spans: &[Arc<Span>], forest: &Forest) -> Vec<Finding> {
             finding(spans, step, places, depth)
         })
         .collect();
-    // Stable: they are in the order of trace, service and name.
+    // Stable: they are in the order of service, name and trace.
     findings.sort_by_key(|finding| (!finding.shape.is_fault(), Reverse(finding.places.len())));
     findings
 }
 
 /// For each step how often it is nested in itself at most.
-fn self_depths<'s>(spans: &'s [Arc<Span>], forest: &Forest) -> HashMap<Step4<'s>, usize> {
-    let mut deepest: HashMap<Step4<'_>, usize> = HashMap::new();
-    let mut above: HashMap<Step4<'_>, usize> = HashMap::new();
+fn self_depths<'s>(spans: &'s [Arc<Span>], forest: &Forest) -> HashMap<StepKey<'s>, usize> {
+    let mut deepest: HashMap<StepKey<'_>, usize> = HashMap::new();
+    let mut above: HashMap<StepKey<'_>, usize> = HashMap::new();
     forest.walk(|step| match step {
         Step::Enter(place, _) => {
             if let Some(span) = spans.get(place) {
@@ -198,7 +195,12 @@ fn self_depths<'s>(spans: &'s [Arc<Span>], forest: &Forest) -> HashMap<Step4<'s>
     deepest
 }
 
-fn finding(spans: &[Arc<Span>], step: Step4<'_>, places: Vec<usize>, self_depth: usize) -> Finding {
+fn finding(
+    spans: &[Arc<Span>],
+    step: StepKey<'_>,
+    places: Vec<usize>,
+    self_depth: usize,
+) -> Finding {
     let members: Vec<&Span> = places
         .iter()
         .filter_map(|place| spans.get(*place))
@@ -214,7 +216,7 @@ fn finding(spans: &[Arc<Span>], step: Step4<'_>, places: Vec<usize>, self_depth:
         error_fraction: fraction(error_count, members.len()),
     };
     let shape = signals.shape();
-    let (tenant, trace_id, service, name) = step;
+    let (service, name, trace_id, tenant) = step;
     Finding {
         shape,
         service: service.to_owned(),
@@ -303,19 +305,11 @@ fn has_retry_link(members: &[&Span]) -> bool {
     })
 }
 
-/// The part of the members, but for the first, that began when all before had ended.
+/// The part of the members, but for the first, that began when the one before had ended.
 fn serial_fraction(members: &[&Span]) -> f64 {
-    let Some((first, rest)) = members.split_first() else {
-        return 0.0;
-    };
-    let end_of = |span: &Span| span.end_time_ns.max(span.start_time_ns);
-    let mut busy_until = end_of(first);
-    let mut serial = 0;
-    for span in rest {
-        serial += usize::from(span.start_time_ns >= busy_until);
-        busy_until = busy_until.max(end_of(span));
-    }
-    fraction(serial, rest.len())
+    let pairs = members.iter().zip(members.iter().skip(1));
+    let serial = pairs.filter(|(before, span)| span.start_time_ns >= before.end_time_ns);
+    fraction(serial.count(), members.len().saturating_sub(1))
 }
 
 #[expect(

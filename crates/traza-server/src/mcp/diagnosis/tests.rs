@@ -426,6 +426,20 @@ fn a_cause_whose_step_repeats_as_a_fault_is_structural() {
 }
 
 #[test]
+fn declared_retries_are_a_fault_and_make_a_cause_structural() {
+    let spans = calls(5, |place, span| {
+        side_by_side(span);
+        if place == 1 {
+            failing(span);
+            span.links = vec![retry_link("t", "s0", "retry-of")];
+        }
+    });
+    let found = diagnose(&spans);
+    assert_eq!(found.findings[0].shape, Shape::DeclaredRetry);
+    assert_eq!(found.cause.unwrap().rule, Rule::RepeatedFault);
+}
+
+#[test]
 fn what_is_implicated_is_the_cause_and_the_examples_of_faults() {
     let storm = diagnose(&calls(9, |_, span| failing(span)));
     assert_eq!(storm.implicated(50), [0, 1, 2, 3, 8]);
@@ -537,12 +551,12 @@ fn without_spans_nothing_is_known() {
 }
 
 #[test]
-fn the_goal_is_that_of_the_latest_ending_span_that_tells_one() {
+fn the_goal_is_that_of_the_first_span_to_start_that_tells_one() {
     let spans = [
         declaring(1, "session.goal", "first"),
         declaring(2, "traceloop.association.properties.goal", "second"),
     ];
-    assert_eq!(outcome(&spans, 0).goal.as_deref(), Some("second"));
+    assert_eq!(outcome(&spans, 0).goal.as_deref(), Some("first"));
 }
 
 fn any_span() -> impl Strategy<Value = Span> {

@@ -76,6 +76,15 @@ pub(super) fn read(
             session.spans.push(span);
         }
     }
+    // Whatever ends they have: those that start together are in the order of their ids.
+    session.spans.sort_by(|a, b| {
+        (a.start_time_ns, &a.tenant, &a.trace_id, &a.span_id).cmp(&(
+            b.start_time_ns,
+            &b.tenant,
+            &b.trace_id,
+            &b.span_id,
+        ))
+    });
     if session.spans.is_empty() {
         return Err(ToolError::new(
             "There is no session with this id. Take one from list_sessions; they are compared exactly.",

@@ -38,10 +38,20 @@ pub(in crate::mcp) fn list(context: &Context<'_>, args: &Args<'_>) -> Result<Rep
     let limit = args.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
     // All of them are ranked, then cut.
     let mut sessions = context.view().sessions(&scope, usize::MAX)?;
+    // What is equal in the order asked for is in that of names.
+    let name = |session: &SessionSummary| (session.id.session.clone(), session.id.tenant.clone());
     match order {
-        "cost" => sessions.sort_by(|a, b| b.counters.cost_usd.total_cmp(&a.counters.cost_usd)),
-        "errors" => sessions.sort_by_key(|session| Reverse(session.counters.errors)),
-        "tokens" => sessions.sort_by_key(|session| Reverse(session.counters.total_tokens)),
+        "cost" => sessions.sort_by(|a, b| {
+            let dearest = b.counters.cost_usd.total_cmp(&a.counters.cost_usd);
+            dearest.then_with(|| name(a).cmp(&name(b)))
+        }),
+        "errors" => {
+            sessions.sort_by_cached_key(|found| (Reverse(found.counters.errors), name(found)));
+        }
+        "tokens" => {
+            sessions
+                .sort_by_cached_key(|found| (Reverse(found.counters.total_tokens), name(found)));
+        }
         // They come like this.
         _ => {}
     }
