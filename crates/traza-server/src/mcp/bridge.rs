@@ -110,7 +110,10 @@ pub fn bridge(
 ) -> Result<(), BridgeError> {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
+        // A message may change something, and goes to the address that was given or nowhere.
         .max_redirects(0)
+        // The server may have closed a kept connection meanwhile, and a message must not be sent twice.
+        .max_idle_connections(0)
         // The server is near; a proxy of the environment would not reach it, and would see the token.
         .proxy(None)
         .timeout_global(Some(ANSWER_TIMEOUT))

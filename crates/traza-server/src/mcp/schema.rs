@@ -65,9 +65,9 @@ fn strings(description: &str) -> Value {
     json!({"type": "array", "items": {"type": "string"}, "description": description})
 }
 
-/// `since` and `until`.
+/// `since` and `until`. Numbers are taken too, but some clients do not understand a property of two types.
 pub(super) fn window() -> Vec<(&'static str, Value)> {
-    let time = |what: &str| json!({"type": ["string", "integer"], "description": format!("{what} {TIME_FORMS}")});
+    let time = |what: &str| text(&format!("{what} {TIME_FORMS}"));
     vec![
         (
             "since",

@@ -49,7 +49,7 @@ fn serve(
             let (status, body) = answer(&request);
             write!(
                 stream,
-                "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                "HTTP/1.1 {status} X\r\nLocation: /elsewhere\r\nContent-Length: {}\r\n\r\n{body}",
                 body.len()
             )
             .unwrap();
@@ -142,6 +142,20 @@ fn what_the_server_refuses_goes_to_the_failures_and_to_a_client_that_waits() {
             .iter()
             .all(|head| !head.to_ascii_lowercase().contains("authorization"))
     );
+}
+
+#[test]
+fn a_redirection_is_not_followed() {
+    let (url, thread) = serve(1, |_| (307, String::new()));
+    let (lines, failures) = run(
+        &Endpoint::new(&url, Some("s3cret")).unwrap(),
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",
+    );
+    assert!(
+        lines[0].contains("-32603") && failures.contains("307"),
+        "{failures}"
+    );
+    thread.join().unwrap();
 }
 
 #[test]
