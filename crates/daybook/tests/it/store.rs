@@ -119,21 +119,21 @@ fn an_answer_shows_what_it_has_cost_and_how_to_go_on() {
     );
     let next = "next page: daybook trace query s --limit 3 --service bot --cursor ";
     assert!(shown.err.contains(next), "{}", shown.err);
-    // Only the order of starts has places to go on from.
+    let first = query(&scratch, &["--limit", "3", "--sort", "-start"]);
+    assert_eq!(ids(&first), "root self lost");
+    let back = first["next_cursor"].as_str().unwrap();
+    let flags = ["--limit", "3", "--sort", "-start", "--cursor", back];
+    assert_eq!(ids(&query(&scratch, &flags)), "tool root");
+    // Only the orders of starts have places to go on from, each its own.
     assert_eq!(
-        query(&scratch, &["--limit", "1", "--sort", "-start"])["next_cursor"],
+        query(&scratch, &["--limit", "1", "--sort", "duration"])["next_cursor"],
         Value::Null
     );
-    let args = [
-        "trace", "query", "s", "--sort", "duration", "--cursor", cursor,
-    ];
-    assert!(
-        scratch
-            .daybook(&args)
-            .expect(2)
-            .err
-            .contains("order of starts")
-    );
+    for (sort, cursor) in [("duration", cursor), ("-start", cursor), ("start", back)] {
+        let args = ["trace", "query", "s", "--sort", sort, "--cursor", cursor];
+        let refused = scratch.daybook(&args).expect(2);
+        assert!(refused.err.contains("order of starts"), "{}", refused.err);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use durable::{Fs, create_folder, publish, read_all};
 
@@ -12,8 +13,31 @@ use crate::payload::{self, ContentAddress};
 /// The longest blob that is read.
 pub(super) const BLOB_LEN_MAX: u64 = 1 << 31;
 
+/// Who writes a blob has it to himself: batches in several threads can hold one text, and the one whose write fails takes the
+/// name away again. One lock for so many addresses; a leaf in the order of locks.
+#[derive(Debug, Default)]
+pub(super) struct BlobLocks([Mutex<()>; LOCKS]);
+
+const LOCKS: usize = 16;
+
+impl BlobLocks {
+    fn lock(&self, address: ContentAddress) -> Option<MutexGuard<'_, ()>> {
+        // The digits are spread evenly.
+        let digit = address.digits().chars().next()?.to_digit(16)?;
+        let lock = self.0.get(usize::try_from(digit).ok()?)?;
+        Some(lock.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Writes the blob of `text`, unless it is there, durably: with its folders.
-pub(super) fn keep(fs: &dyn Fs, dir: &Path, address: ContentAddress, text: &str) -> Result<()> {
+pub(super) fn keep(
+    fs: &dyn Fs,
+    dir: &Path,
+    locks: &BlobLocks,
+    address: ContentAddress,
+    text: &str,
+) -> Result<()> {
+    let _alone = locks.lock(address);
     let path = dir.join(address.relative_path());
     let shard = durable::parent_of(&path);
     if fs.exists(&path).during("look for", &path)? {

@@ -51,7 +51,9 @@ impl Shared {
             generation: live.max(epoch).saturating_add(1),
             created_unix_ns: self.clock.wall_ns(),
             folded_through: drained.fold.map_or_else(Fold::default, Fold::from),
-            files: generation::digest_files(fs, &self.home.dir, &before.files)?,
+            files: generation::digest_files(fs, &self.home.dir, &before.files, &|name| {
+                self.logs.len_of(name)
+            })?,
             segment_format: Some(FORMAT_VERSION),
         };
         manifest.publish(fs, &self.home.dir)?;

@@ -109,17 +109,16 @@ impl Manifest {
             offset: None,
             what,
         };
-        let manifest: Self =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        for file in &manifest.files {
-            if !is_inside(&file.path) {
-                return Err(damaged(format!(
-                    "path {:?} leads out of the store",
-                    file.path
-                )));
-            }
+        Self::from_bytes(&bytes).map_err(damaged)
+    }
+
+    /// The manifest in the bytes of a file, or what is wrong with them.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        match manifest.files.iter().find(|file| !is_inside(&file.path)) {
+            Some(file) => Err(format!("path {:?} leads out of the store", file.path)),
+            None => Ok(manifest),
         }
-        Ok(manifest)
     }
 
     /// The bytes of the file.
@@ -197,15 +196,19 @@ fn collect(fs: &dyn Fs, folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 /// The entries of all files of the store as they are now. The digest of a file that has the length and the time of its
-/// entry in `before` is taken from there.
+/// entry in `before` is taken from there. Of a log so much belongs to the generation as `acknowledged` says of its name: what
+/// an append that failed has left behind does not.
 pub(crate) fn digest_files(
     fs: &dyn Fs,
     dir: &Path,
     before: &[ManifestFile],
+    acknowledged: &dyn Fn(&str) -> Option<u64>,
 ) -> Result<Vec<ManifestFile>> {
     let mut entries = Vec::new();
     for path in files(fs, dir)? {
         let found = fs.metadata(&path).during("look at", &path)?;
+        let len =
+            acknowledged(layout::file_name(&path)).map_or(found.len, |len| len.min(found.len));
         let relative = path.strip_prefix(dir).unwrap_or(&path);
         let relative = relative.to_string_lossy().into_owned();
         let known = before
@@ -213,17 +216,16 @@ pub(crate) fn digest_files(
             .ok()
             .and_then(|index| before.get(index))
             .filter(|entry| {
-                let is_same =
-                    entry.bytes == found.len && entry.modified_unix_ns == found.modified_ns;
+                let is_same = entry.bytes == len && entry.modified_unix_ns == found.modified_ns;
                 is_same && found.modified_ns != 0
             });
         let sha256 = match known {
             Some(entry) => entry.sha256.clone(),
-            None => digest(fs, &path, found.len)?,
+            None => digest(fs, &path, len)?,
         };
         entries.push(ManifestFile {
             path: relative,
-            bytes: found.len,
+            bytes: len,
             sha256,
             modified_unix_ns: found.modified_ns,
         });

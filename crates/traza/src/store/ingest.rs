@@ -73,7 +73,13 @@ impl Store {
                     if mask.erases(address) {
                         return Ok(());
                     }
-                    blobs::keep(shared.fs(), &shared.home.dir, address, text)
+                    blobs::keep(
+                        shared.fs(),
+                        &shared.home.dir,
+                        &shared.blob_locks,
+                        address,
+                        text,
+                    )
                 })?;
             }
         }

@@ -68,6 +68,16 @@ impl LineLogs {
         })
     }
 
+    /// How many bytes of the log of this name are acknowledged; `None` for a name that no log has.
+    pub(super) fn len_of(&self, name: &str) -> Option<u64> {
+        match name {
+            annotation::FILE_NAME => Some(self.annotations().log().len()),
+            eval::FILE_NAME => Some(self.evals().log().len()),
+            tombstone::FILE_NAME => Some(self.tombstones().log().len()),
+            _ => None,
+        }
+    }
+
     // A panic in between leaves what the log says or what it said before: memory changes last.
 
     pub(super) fn annotations(&self) -> MutexGuard<'_, Annotations> {

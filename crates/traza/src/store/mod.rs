@@ -9,6 +9,8 @@
 //! 5. the *writer*: the log and what decides when to seal. Ingest holds it while it appends a frame, never while it syncs;
 //! 6. the *view*: swapped under the writer, read by everybody, held for a pointer's copy only.
 //!
+//! Those of the *blobs* are held while one of them is written, under the gate and with no other.
+//!
 //! A reader takes the view once and keeps it: it sees one version of every span, whatever happens meanwhile.
 
 pub mod analytics;
@@ -26,6 +28,7 @@ mod filter;
 pub mod generation;
 mod ingest;
 pub(crate) mod layout;
+mod leftovers;
 mod line_logs;
 mod liveness;
 mod lock;
@@ -52,7 +55,7 @@ mod write;
 
 pub use annotations::{Annotated, AnnotationFilter};
 pub use compact::Compacted;
-pub use erase::{Domain, Receipt, Standing};
+pub use erase::{Domain, ErasureFailure, Receipt, Standing};
 pub use error::{Result, StoreError, UnreadableFile};
 pub use evals::ExperimentSummary;
 pub use filter::Filter;
@@ -81,8 +84,9 @@ use std::thread::JoinHandle;
 use durable::{Clock, Fs};
 
 use crate::wal::{Commit, Log};
+use blobs::BlobLocks;
 use buffer::Buffer;
-use erase::Mask;
+use erase::{Failures, Mask};
 use line_logs::LineLogs;
 use lock::StoreLock;
 use sealed::{Home, Sealed};
@@ -105,6 +109,8 @@ struct Shared {
     gate: RwLock<()>,
     permit: Mutex<()>,
     logs: LineLogs,
+    erasure_failures: Failures,
+    blob_locks: BlobLocks,
     writer: Mutex<Writer>,
     /// A seal has ended, or has failed.
     sealed: Condvar,

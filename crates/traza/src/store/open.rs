@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use durable::{Clock, Fs, RealFs, SystemClock};
 
+use super::blobs::BlobLocks;
 use super::buffer::Buffer;
 use super::columns::ColumnFiles;
-use super::erase::Mask;
+use super::erase::{Failures, Mask};
 use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::line_logs::{HealedLogs, LineLogs};
@@ -17,7 +18,7 @@ use super::metrics::Meters;
 use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
-use super::{Shared, Store, View, Writer, compact, layout, restore, upkeep};
+use super::{Shared, Store, View, Writer, compact, layout, leftovers, restore, upkeep};
 use crate::segment::BlockCache;
 use crate::span::Span;
 use crate::wal::{self, Commit, FrameFault, Log, Recovered, ScanError, Stamp};
@@ -132,6 +133,8 @@ impl Store {
         opened: Opened,
     ) -> Self {
         let shared = Shared {
+            erasure_failures: Failures::read(home.fs.as_ref(), &home.dir),
+            blob_locks: BlobLocks::default(),
             home,
             clock,
             maintenance: Mutex::new(()),
@@ -196,13 +199,17 @@ impl Opening<'_> {
             is_restored: restore::finish(self.fs, self.dir)?,
             ..Opened::default()
         };
+        // Before anything is digested: a torn end is no part of a generation.
+        let (logs, healed_logs) = LineLogs::open(&self.home.fs, self.dir)?;
+        opened.healed_logs = healed_logs;
         let current = generation::current(self.fs, self.dir)?;
         opened.is_adopted = current.is_none();
         opened.generation = match current {
             Some(generation) => generation,
             None => self.adopt(&mut opened)?,
         };
-        opened.swept_files = layout::sweep_temporaries(self.fs, self.dir)?;
+        opened.swept_files = layout::sweep_temporaries(self.fs, self.dir)?
+            + leftovers::sweep_payloads(self.fs, self.dir)?;
         opened.resolved_merges = compact::recover(self.fs, self.dir)?;
         let migration = Migration {
             fs: self.fs,
@@ -226,8 +233,6 @@ impl Opening<'_> {
             let file = log.for_sync(self.fs);
             commit.adopt(file.during("open", &self.dir.join(wal::FILE_NAME))?);
         }
-        let (logs, healed_logs) = LineLogs::open(&self.home.fs, self.dir)?;
-        opened.healed_logs = healed_logs;
         let writer = Writer {
             log,
             taken_in: buffer.len(),
@@ -254,7 +259,8 @@ impl Opening<'_> {
     /// Makes the first generation of a folder that has none.
     fn adopt(&self, opened: &mut Opened) -> Result<u64> {
         opened.torn_bytes = migrate::adopt_log(self.fs, self.dir)?;
-        let files = generation::digest_files(self.fs, self.dir, &[])?;
+        // The logs were healed: all of them that is there is acknowledged.
+        let files = generation::digest_files(self.fs, self.dir, &[], &|_| None)?;
         let pins = self.dir.join("pins");
         let has_pins = self.fs.exists(&pins).during("look for", &pins)?;
         let payloads = layout::payloads_path(self.dir);

@@ -12,7 +12,7 @@ pub use cursor::Cursor;
 
 use self::candidates::{Candidates, Plan};
 use super::budget::Budget;
-use super::buffer::{in_order, order_key};
+use super::buffer::in_order;
 use super::columns::Conditions;
 use super::error::{Result, StoreError};
 use super::filter::{Filter, duration_ns};
@@ -49,7 +49,8 @@ pub struct Query {
     pub limit: usize,
     /// In which order; `None` is by start.
     pub sort: Option<Sort>,
-    /// Only those behind this place in the order of starts.
+    /// Only those behind this place. It narrows the question, whatever the order of the answer: pages follow each other
+    /// when the order is that of the place.
     pub after: Option<Cursor>,
     /// How long it may take.
     pub deadline: Option<Duration>,
@@ -86,7 +87,8 @@ pub struct Cost {
 pub struct Page {
     /// The spans.
     pub spans: Vec<Arc<Span>>,
-    /// Where the next page begins; present when the page is full.
+    /// Where the next page begins; present when the page is full. With [`Sort::StartDescending`] it is a place in that
+    /// order, with every other one in the order of starts: an answer sorted by duration has no next page.
     pub next: Option<Cursor>,
     /// What it has cost.
     pub cost: Cost,
@@ -134,11 +136,16 @@ impl Shared {
             .segments_examined
             .add(cost.segments_examined as u64);
         self.meters.segments_pruned.add(cost.segments_pruned as u64);
+        let place: fn(&Span) -> Cursor = if run.found.is_descending() {
+            Cursor::of_descending
+        } else {
+            Cursor::of
+        };
         let spans = run.found.into_spans(query.limit);
         let is_full = !spans.is_empty() && spans.len() == query.limit;
         let next = spans.last().filter(|_| is_full);
         Ok(Page {
-            next: next.map(|span| Cursor::of(span)),
+            next: next.map(|span| place(span)),
             spans,
             cost,
         })
@@ -321,6 +328,9 @@ impl Run<'_> {
         };
         for span in spans {
             let start = span.start_time_ns;
+            if self.found.is_descending() && self.until().is_some_and(|until| start > until) {
+                continue;
+            }
             let is_past = if self.found.is_descending() {
                 start < since || self.found.earliest_start().is_some_and(|min| start < min)
             } else {
@@ -413,13 +423,13 @@ impl Run<'_> {
             .query
             .after
             .as_ref()
-            .is_none_or(|after| order_key(span) > after.key());
+            .is_none_or(|after| after.is_before(span));
         is_behind && self.query.filter.matches(span) && !self.view.mask.hides(span)
     }
 
     /// What can still change the answer starts then or later.
     fn since(&self) -> Option<u64> {
-        let after = self.query.after.as_ref().map(Cursor::start);
+        let after = self.query.after.as_ref().and_then(Cursor::since);
         [self.query.filter.since, after, self.found.earliest_start()]
             .into_iter()
             .flatten()
@@ -428,7 +438,8 @@ impl Run<'_> {
 
     /// What can still change the answer starts then or earlier.
     fn until(&self) -> Option<u64> {
-        [self.query.filter.until, self.found.latest_start()]
+        let after = self.query.after.as_ref().and_then(Cursor::until);
+        [self.query.filter.until, after, self.found.latest_start()]
             .into_iter()
             .flatten()
             .min()

@@ -103,6 +103,8 @@ impl Shared {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let permit = self.permit();
+        // The outputs of a merge that failed would bring back what expires in its inputs.
+        self.clear_leftovers(&permit)?;
         let segments = self.view().segments.clone();
         let over = self.over(&cutoffs, latest)?;
         for sealed in segments.iter() {

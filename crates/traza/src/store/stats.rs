@@ -27,6 +27,8 @@ pub struct Stats {
     pub sealed_range: Option<(u64, u64)>,
     /// Why the last seal failed, until one succeeds.
     pub seal_failure: Option<String>,
+    /// Why the first of the pending erasures could not be carried out when it was tried last.
+    pub erasure_failure: Option<String>,
     /// The generation that is live.
     pub generation: u64,
 }
@@ -56,6 +58,11 @@ impl Store {
             }),
             segments: view.segments.len(),
             seal_failure,
+            erasure_failure: self
+                .erasure_failures()
+                .into_iter()
+                .next()
+                .map(|failure| failure.reason),
             generation,
             resident_bytes: self.shared.home.blocks.resident_len() as u64,
             ..Stats::default()

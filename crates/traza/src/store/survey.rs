@@ -7,7 +7,7 @@ use durable::{FileKind, Fs, SystemClock};
 
 use super::error::{During as _, Result};
 use super::generation::Manifest;
-use super::{Pin, Store, StoreOptions, layout, lock};
+use super::{Pin, Store, StoreOptions, layout, leftovers, lock};
 use crate::wal;
 
 /// A segment of a store.
@@ -122,6 +122,9 @@ pub fn survey(fs: &Arc<dyn Fs>, dir: &Path) -> Result<StoreSurvey> {
             None => survey.bytes.push((what, files, len)),
         }
     }
+    survey
+        .pending
+        .extend(leftovers::unfinished_payloads(fs, dir)?);
     survey
         .bytes
         .sort_unstable_by_key(|(_, _, len)| std::cmp::Reverse(*len));

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
-use durable::{Access, Fs};
+use durable::{Access, Fs, parent_of};
 
 use super::error::{During as _, Result, in_segment};
 use super::sealed::{Home, Sealed, remove_sidecar};
@@ -109,7 +109,8 @@ impl Shared {
     fn put_segment(&self, id: u64, path: &Path, contents: Contents) -> Result<Sealed> {
         let bytes = segment::encode(&contents.records).map_err(in_segment(path))?;
         drop(contents.records);
-        put(self.fs(), &self.home.dir, path, &bytes)?;
+        put(self.fs(), path, &bytes)?;
+        self.sync_dir()?;
         let sealed = Sealed::open(&self.home, id)?;
         sealed.keep_rollup(contents.rollup);
         Ok(sealed)
@@ -132,9 +133,9 @@ impl Shared {
     }
 }
 
-/// Puts the bytes at `path` in the folder `dir`: a temporary file, synced, renamed, and the folder synced.
-pub(super) fn put(fs: &dyn Fs, dir: &Path, path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = layout::temporary_path(dir, layout::file_name(path));
+/// Puts synced bytes at `path`, in place of what stands there. The name is durable after a sync of its folder.
+pub(super) fn put(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = layout::temporary_path(parent_of(path), layout::file_name(path));
     match fs.remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(error).during("remove", &temporary);
@@ -154,6 +155,5 @@ pub(super) fn put(fs: &dyn Fs, dir: &Path, path: &Path, bytes: &[u8]) -> Result<
         // Swept at the next opening if not now.
         fs.remove_file(&temporary).ok();
     }
-    placed?;
-    fs.sync_dir(dir).during("sync", dir)
+    placed
 }

@@ -15,6 +15,8 @@ mod filters;
 #[cfg(test)]
 mod generations;
 #[cfg(test)]
+mod leftovers;
+#[cfg(test)]
 mod locks;
 #[cfg(test)]
 mod model;

@@ -135,9 +135,10 @@ fn check(store: &Store, model: &Model, random: &mut Random) {
         assert_eq!(found, wanted, "{query:?}");
     }
     // Pages, one behind the other, are the same answer.
-    if query.sort.is_none() {
+    if matches!(query.sort, None | Some(Sort::StartDescending)) {
         let mut paged = Query::new(query.filter.clone());
         paged.limit = 3;
+        paged.sort = query.sort;
         let mut found = Vec::new();
         loop {
             let page = store.query(&paged).unwrap();
@@ -148,6 +149,7 @@ fn check(store: &Store, model: &Model, random: &mut Random) {
         }
         let mut all = Query::new(query.filter.clone());
         all.limit = usize::MAX;
+        all.sort = query.sort;
         let found: Vec<&Span> = found.iter().map(Arc::as_ref).collect();
         let wanted = model.answer(&all);
         assert_eq!(found, wanted.iter().collect::<Vec<_>>(), "{query:?}");

@@ -114,3 +114,32 @@ fn threads_that_ingest_together_share_syncs_and_lose_nothing() {
     assert_eq!(everything(&recovered).len(), 200);
     assert_eq!(recovered.opened().replayed_frames, 200);
 }
+
+#[test]
+fn one_payload_of_many_batches_at_once_is_kept_and_none_of_them_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::default();
+    options.payload_threshold = Some(20);
+    let store = Store::open(dir.path(), options).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..30 {
+                    let mut span = span(thread, number, 1);
+                    let text = format!("the same long text of all threads, {number}");
+                    let attributes = &mut span.attributes;
+                    attributes.insert("prompt".to_owned(), Value::from(text));
+                    store.ingest(vec![span]).unwrap();
+                }
+            });
+        }
+    });
+    let all = everything(&store);
+    assert_eq!(all.len(), 240);
+    for span in all.values() {
+        let reference = traza::payload::live_reference(&span.attributes["prompt"]).unwrap();
+        let content = store.payload(reference.parse().unwrap()).unwrap();
+        assert!(content.is_some(), "{reference}");
+    }
+}

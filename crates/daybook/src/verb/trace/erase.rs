@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 use traza::logs::tombstone::{Erasure, Subject};
-use traza::store::{Receipt, Standing, Store, StoreError};
+use traza::store::{ErasureFailure, Receipt, Standing, Store, StoreError};
 
 use super::{folder, now_ns};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::styles::{BAD, GOOD, STRONG, WARN};
-use crate::text::wall_time;
+use crate::text::{clean, wall_time};
 
 /// The receipt says that something of the subject is left.
 const NOT_ERASED: u8 = 2;
@@ -64,7 +64,7 @@ pub(super) struct EraseArgs {
     json: bool,
 }
 
-/// The erasures of a store.
+/// The erasures of a store, and why those that are pending could not be carried out when that was tried last.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace erasures traces/")]
@@ -211,9 +211,14 @@ fn in_words(out: &mut Out, receipt: &Receipt) -> std::io::Result<()> {
 pub(super) fn erasures(args: &ErasuresArgs) -> Outcome {
     let store = folder::open_to_read(&args.dir)?;
     let erasures = store.erasures();
+    let failures = store.erasure_failures();
+    let failure_of = |erasure: &Erasure| failures.iter().find(|failure| failure.id == erasure.id);
     let mut out = Out::for_json(args.json);
     if args.json {
-        out.json(&erasures.iter().map(document).collect::<Vec<_>>())?;
+        let erasures = erasures
+            .iter()
+            .map(|erasure| document(erasure, failure_of(erasure)));
+        out.json(&erasures.collect::<Vec<_>>())?;
     } else {
         for erasure in &erasures {
             let state = match &erasure.settle {
@@ -226,18 +231,28 @@ pub(super) fn erasures(args: &ErasuresArgs) -> Outcome {
                 wall_time(erasure.requested_unix_ns),
                 erasure.scope.subject.to_json()
             ))?;
+            if let Some(failure) = failure_of(erasure) {
+                out.line(format_args!(
+                    "      {BAD}failed{BAD:#} {}: {}",
+                    wall_time(failure.failed_unix_ns),
+                    clean(&failure.reason)
+                ))?;
+            }
         }
     }
     out.flush()?;
     Ok(DONE)
 }
 
-fn document(erasure: &Erasure) -> Value {
+fn document(erasure: &Erasure, failure: Option<&ErasureFailure>) -> Value {
     // It is JSON of the log's own writer.
     let subject = serde_json::from_str(&erasure.scope.subject.to_json()).unwrap_or(Value::Null);
     json!({
         "id": erasure.id, "subject": subject, "requested_unix_ns": erasure.requested_unix_ns,
         "settled": erasure.settle.is_some(),
         "generation": erasure.settle.as_ref().map(|settle| settle.generation),
+        "failure": failure.map(|failure| {
+            json!({ "failed_unix_ns": failure.failed_unix_ns, "reason": failure.reason })
+        }),
     })
 }

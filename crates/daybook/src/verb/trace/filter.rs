@@ -123,6 +123,15 @@ pub(super) enum Order {
 }
 
 impl Order {
+    /// For an order of starts, whether the latest is first; no other one has places to go on from.
+    pub(super) fn is_descending(self) -> Option<bool> {
+        match self {
+            Self::Start => Some(false),
+            Self::StartDescending => Some(true),
+            Self::Duration | Self::DurationDescending => None,
+        }
+    }
+
     pub(super) fn of(self) -> Sort {
         match self {
             Self::Start => Sort::StartAscending,

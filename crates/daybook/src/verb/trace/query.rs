@@ -66,7 +66,7 @@ struct PageArgs {
     /// At most so many spans; 0 for all.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: usize,
-    /// Goes on behind a page that was full, in the order of starts.
+    /// Goes on behind a page that was full, in the same order of starts.
     #[arg(long, value_name = "CURSOR", value_parser = cursor, allow_hyphen_values = true)]
     cursor: Option<Cursor>,
     /// Shows the attributes too.
@@ -102,14 +102,15 @@ fn answer(dir: &Path, filter: &FilterArgs, args: &PageArgs, words: &[String]) ->
     };
     query.sort = Some(args.sort.of());
     query.after.clone_from(&args.cursor);
-    if args.cursor.is_some() && args.sort != Order::Start {
-        let what = "a cursor is a place in the order of starts, and cannot go with another --sort";
+    let is_other = |cursor: &Cursor| args.sort.is_descending() != Some(cursor.is_descending());
+    if args.cursor.as_ref().is_some_and(is_other) {
+        let what = "the cursor is a place in another order of starts than --sort";
         return Err(Failure::new(what).with_hint("narrow with --since and --until instead"));
     }
     let store = folder::open_to_read(dir)?;
     let mut page = store.query(&query)?;
     drop(store);
-    if args.sort != Order::Start {
+    if args.sort.is_descending().is_none() {
         page.next = None;
     }
     let mut out = Out::for_json(args.json);

@@ -10,7 +10,7 @@ use super::folder;
 use crate::failure::{DONE, Outcome};
 use crate::output::Out;
 use crate::styles::{BAD, STRONG};
-use crate::text::{bytes, count, wall_time};
+use crate::text::{bytes, clean, count, wall_time};
 
 /// How much a store holds, and what opening it has found.
 #[derive(Args, Debug)]
@@ -50,6 +50,7 @@ pub(super) fn stats(args: &StatsArgs) -> Outcome {
             "first_sealed_ns": stats.sealed_range.map(|range| range.0),
             "last_sealed_ns": stats.sealed_range.map(|range| range.1),
             "seal_failure": stats.seal_failure,
+            "erasure_failure": stats.erasure_failure,
             "opened": {
                 "replayed_frames": opened.replayed_frames, "replayed_spans": opened.replayed_spans,
                 "torn_bytes": opened.torn_bytes, "swept_files": opened.swept_files,
@@ -84,8 +85,8 @@ pub(super) fn stats(args: &StatsArgs) -> Outcome {
             bytes(opened.torn_bytes)
         ))?;
     }
-    if let Some(failure) = stats.seal_failure {
-        out.line(format_args!("  {BAD}failure{BAD:#}   {failure}"))?;
+    for failure in stats.seal_failure.iter().chain(&stats.erasure_failure) {
+        out.line(format_args!("  {BAD}failure{BAD:#}   {}", clean(failure)))?;
     }
     out.flush()?;
     Ok(DONE)

@@ -6,6 +6,7 @@
 //! repeated, and is, by the next opening of the store.
 
 mod coverage;
+mod failure;
 mod mask;
 mod payloads;
 mod purge;
@@ -20,6 +21,8 @@ use super::{Shared, Store, View};
 use crate::logs::tombstone::{EraseError, Erasure, Settle, Subject, Tombstones};
 
 use coverage::Coverage;
+pub use failure::ErasureFailure;
+pub(super) use failure::Failures;
 pub(super) use mask::Mask;
 pub use receipt::{Domain, Receipt, Standing};
 
@@ -68,6 +71,14 @@ impl Store {
         self.shared.logs.tombstones().all().cloned().collect()
     }
 
+    /// The pending erasures whose last attempt failed, with the reasons: by this process, or by an earlier one that could still
+    /// note them.
+    pub fn erasure_failures(&self) -> Vec<ErasureFailure> {
+        let tombstones = self.shared.logs.tombstones();
+        let is_pending = |id| tombstones.pending().any(|erasure| erasure.id == id);
+        self.shared.erasure_failures.list(is_pending)
+    }
+
     /// Carries out the pending erasures: removes what they cover, makes a checkpoint, and settles them. Answers how many were
     /// settled. What a pin holds stays; [`Store::receipt`] says so.
     ///
@@ -103,15 +114,24 @@ impl Shared {
         let pending: Vec<Erasure> = self.logs.tombstones().pending().cloned().collect();
         let mut settled = 0;
         let mut failure = None;
+        let mut failures = Vec::new();
         for erasure in &pending {
             match self.meters.erasure.time(|| self.carry_out(erasure)) {
                 Ok(()) => {
                     settled += 1;
                     self.meters.erasures_settled.add(1);
                 }
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => {
+                    failures.push(ErasureFailure {
+                        id: erasure.id,
+                        failed_unix_ns: self.clock.wall_ns(),
+                        reason: failure::reason(&error),
+                    });
+                    failure = failure.or(Some(error));
+                }
             }
         }
+        self.erasure_failures.set(self.fs(), failures);
         failure.map_or(Ok(settled), Err)
     }
 

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
 
-use super::super::error::{During as _, Result};
+use super::super::error::Result;
 use super::super::liveness::addresses;
 use super::super::sealed::Sealed;
 use super::super::write::Contents;
-use super::super::{Shared, View, layout};
+use super::super::{Shared, View};
 use super::coverage::{Coverage, Fate};
 use crate::payload::{self, ContentAddress};
 use crate::span::Span;
@@ -105,41 +105,5 @@ impl Shared {
             self.rewrite_segment(sealed.id(), nothing)?;
         }
         self.replace_spans(permit, sealed, kept)
-    }
-
-    /// Removes what writes that failed have left: unfinished files, and segments that no view shows. The next opening
-    /// would take such a segment in, and with it what was erased; the journal of the merge that left it goes with it.
-    ///
-    /// Crash points: until the journal is gone it agrees with what stands, which is all inputs of the merge and no output, or
-    /// all outputs.
-    fn clear_leftovers(&self, _permit: &MutexGuard<'_, ()>) -> Result<()> {
-        let (fs, dir) = (self.fs(), &self.home.dir);
-        {
-            // Nobody else prepares a file now: not the log, for the writer is held; not a segment, for the permit is.
-            let _writer = self.writer();
-            layout::sweep_temporaries(fs, dir)?;
-        }
-        let view = self.view();
-        let mut cleared = false;
-        for (id, path) in layout::segments(fs, dir)? {
-            if !view.segments.iter().any(|sealed| sealed.id() == id) {
-                self.unlink_segment(&path)?;
-                cleared = true;
-            }
-        }
-        if cleared {
-            self.sync_dir()?;
-        }
-        let mut cleared = false;
-        for path in fs.read_dir(dir).during("list", dir)? {
-            if layout::is_merge_journal(layout::file_name(&path)) {
-                fs.remove_file(&path).during("remove", &path)?;
-                cleared = true;
-            }
-        }
-        if cleared {
-            self.sync_dir()?;
-        }
-        Ok(())
     }
 }

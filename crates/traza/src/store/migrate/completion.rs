@@ -23,7 +23,7 @@ pub(super) fn publish(
         generation: live.generation.saturating_add(1),
         created_unix_ns: clock.wall_ns(),
         folded_through: live.folded_through,
-        files: generation::digest_files(fs, dir, &[])?,
+        files: generation::digest_files(fs, dir, &[], &|_| None)?,
         segment_format: Some(FORMAT_VERSION),
     };
     manifest.publish(fs, dir)?;

@@ -12,13 +12,13 @@ mod pins;
 mod segments;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use durable::{Access, Clock, FileKind, Fs, parent_of};
+use durable::{Clock, FileKind, Fs, parent_of};
 
 use super::error::{During as _, Result, StoreError, UnreadableFile};
 use super::generation::Manifest;
+use super::write::put;
 use super::{layout, pin};
 use crate::llm::Pricing;
 use crate::segment::SegmentError;
@@ -104,6 +104,9 @@ impl Migration<'_> {
         refuse(unreadable)?;
         if !is_needed {
             return Ok((live, None));
+        }
+        for folder in folders.iter().filter(|folder| folder.is_pin) {
+            pins::check(self.fs, &folder.path, &folder.older)?;
         }
         let mut work = Work::new(self.fs, &folders, report)?;
         for folder in &folders {
@@ -257,29 +260,4 @@ fn replace(fs: &dyn Fs, path: &Path, old: &[u8], new: &[u8]) -> Result<()> {
         put(fs, path, old).ok();
     }
     synced.during("sync", folder)
-}
-
-/// Puts synced bytes at `path`. The name is durable after a sync of its folder.
-fn put(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = layout::temporary_path(parent_of(path), layout::file_name(path));
-    match fs.remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(error).during("remove", &temporary);
-        }
-        _ => {}
-    }
-    let written = fs
-        .create_new(&temporary, Access::Shared)
-        .and_then(|mut file| {
-            file.append(bytes)?;
-            file.sync()
-        });
-    let placed = written
-        .during("write", &temporary)
-        .and_then(|()| fs.rename(&temporary, path).during("rename", &temporary));
-    if placed.is_err() {
-        // Swept when the migration goes on, if not now.
-        fs.remove_file(&temporary).ok();
-    }
-    placed
 }

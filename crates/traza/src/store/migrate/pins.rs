@@ -5,7 +5,7 @@ use std::path::Path;
 
 use durable::{Fs, read_all};
 
-use super::{blobs, replace};
+use super::{Older, blobs, replace};
 use crate::payload;
 use crate::segment::Segment;
 use crate::segment::layout::FORMAT_VERSION;
@@ -13,6 +13,35 @@ use crate::store::blobs::BLOB_LEN_MAX;
 use crate::store::error::{During as _, Result, StoreError, in_segment};
 use crate::store::generation::{self, MANIFEST_LEN_MAX, Manifest, ManifestFile};
 use crate::store::{layout, pin};
+
+/// Checks the segments of the pin in `folder` that are to be converted against its manifest: once they are converted, nobody
+/// can tell any more whether they were what was kept. A blob proves itself, by its name, when it is converted.
+///
+/// # Errors
+/// [`StoreError::Damaged`] naming the segment; nothing was converted.
+pub(super) fn check(fs: &dyn Fs, folder: &Path, older: &[Older]) -> Result<()> {
+    if older.is_empty() {
+        return Ok(());
+    }
+    let manifest = Manifest::read_file(fs, &folder.join(pin::MANIFEST_NAME))?;
+    for Older { path, len, .. } in older {
+        let damaged = |what: &str| StoreError::Damaged {
+            path: path.clone(),
+            offset: None,
+            what: what.to_owned(),
+        };
+        let name = layout::file_name(path);
+        let Some(kept) = manifest.files.iter().find(|file| file.path == name) else {
+            return Err(damaged("the manifest of the pin does not list it"));
+        };
+        if *len != kept.bytes || generation::digest(fs, path, *len)? != kept.sha256 {
+            return Err(damaged(
+                "it is not the file of the pin's manifest; it was not converted",
+            ));
+        }
+    }
+    Ok(())
+}
 
 /// Makes the manifest of the pin in `folder` say what its files are now. Answers whether it said something else before.
 ///
