@@ -18,6 +18,7 @@ use super::options::Compaction;
 use super::sealed::Sealed;
 use super::write::Contents;
 use super::{Shared, Store, View, layout};
+use crate::segment::codec::Codec;
 use crate::span::Span;
 
 /// What merging has done.
@@ -140,7 +141,7 @@ impl Shared {
         for (id, group) in (claim.first_id..).zip(&claim.groups) {
             let inputs = claim.inputs.get(group.clone()).unwrap_or_default();
             let merged = Merge::of(inputs)?;
-            let contents = Contents::of(&self.home, merged)?;
+            let contents = Contents::of(&self.home, merged)?.with_codec(self.codec_of(inputs));
             let records: u64 = inputs
                 .iter()
                 .map(|input| input.segment().header().record_count)
@@ -149,6 +150,18 @@ impl Shared {
             sealed.push(self.write_segment(id, contents)?);
         }
         Ok((sealed, dropped))
+    }
+
+    /// How the segment is compressed that these become. What counts is their length, since that of the output is known only
+    /// once it is compressed.
+    fn codec_of(&self, inputs: &[Arc<Sealed>]) -> Codec {
+        let lens = inputs.iter().map(|input| input.segment().file_len());
+        let len = lens.fold(0, u64::saturating_add);
+        let compaction = self.options.compaction;
+        match self.options.cold_codec {
+            Some(codec) if compaction.is_some_and(|options| run::is_top(len, options)) => codec,
+            _ => Codec::Lz4,
+        }
     }
 
     /// Shows the outputs instead of the inputs, if those are still what they were. Under the permit.

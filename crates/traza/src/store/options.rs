@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::llm::Pricing;
+use crate::segment::codec::Codec;
 
 /// What has happened when a batch is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,11 @@ pub struct StoreOptions {
     pub pricing: Arc<Pricing>,
     /// How segments are merged; `None` leaves them as they were sealed.
     pub compaction: Option<Compaction>,
+    /// How a merge compresses what it will not make any larger: segments of the highest size that
+    /// [`Compaction::output_len_max`] leaves room for. `None` is LZ4, as for all others. With [`Codec::Zstd`] they are
+    /// smaller, and releases without that codec refuse the store. Reading needs no option, and a segment keeps its codec
+    /// when expiry or erasure writes it anew.
+    pub cold_codec: Option<Codec>,
     /// How long spans are kept.
     pub retention: Retention,
     /// Bytes of decoded records that are kept for further questions, of all segments together; 0 keeps none.
@@ -110,6 +116,7 @@ impl Default for StoreOptions {
             upkeep: Upkeep::default(),
             pricing: Arc::default(),
             compaction: Some(Compaction::default()),
+            cold_codec: None,
             retention: Retention::default(),
             block_cache_len: 32 << 20,
         }

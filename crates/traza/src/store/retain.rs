@@ -190,7 +190,8 @@ impl Shared {
             self.sync_dir()?;
             None
         } else {
-            let contents = Contents::of(&self.home, spans.into_iter().map(Ok))?;
+            let contents = Contents::of(&self.home, spans.into_iter().map(Ok))?
+                .with_codec(sealed.segment().header().codec);
             Some(Arc::new(self.rewrite_segment(sealed.id(), contents)?))
         };
         let _writer = self.writer();

@@ -8,6 +8,7 @@ use durable::{FileKind, Fs, SystemClock};
 use super::error::{During as _, Result};
 use super::generation::Manifest;
 use super::{Pin, Store, StoreOptions, layout, leftovers, lock};
+use crate::segment::codec::Codec;
 use crate::wal;
 
 /// A segment of a store.
@@ -23,6 +24,8 @@ pub struct SegmentFacts {
     pub record_count: u64,
     /// Length of the records before compression, in bytes.
     pub logical_len: u64,
+    /// How they are compressed.
+    pub codec: Codec,
     /// Start of the first and the last record, in nanoseconds since the Unix epoch.
     pub timestamps: (u64, u64),
 }
@@ -87,6 +90,7 @@ pub fn survey(fs: &Arc<dyn Fs>, dir: &Path) -> Result<StoreSurvey> {
                     file_len: sealed.segment().file_len(),
                     record_count: header.record_count,
                     logical_len: header.logical_len,
+                    codec: header.codec,
                     timestamps: (header.min_timestamp, header.max_timestamp),
                 }
             })

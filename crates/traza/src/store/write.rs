@@ -13,6 +13,7 @@ use super::{Shared, layout};
 use crate::record::{self, Record};
 use crate::rollup::{Fold, Rollup};
 use crate::segment;
+use crate::segment::codec::Codec;
 use crate::span::Span;
 
 /// Below so many spans a thread costs more than it saves.
@@ -24,6 +25,7 @@ const DERIVED_TOGETHER: usize = 4096;
 pub(super) struct Contents {
     records: Vec<Record>,
     rollup: Rollup,
+    codec: Codec,
 }
 
 impl Contents {
@@ -52,7 +54,13 @@ impl Contents {
         Ok(Self {
             records,
             rollup: fold.finish(),
+            codec: Codec::Lz4,
         })
+    }
+
+    /// The same, compressed otherwise.
+    pub(super) fn with_codec(self, codec: Codec) -> Self {
+        Self { codec, ..self }
     }
 }
 
@@ -107,7 +115,8 @@ impl Shared {
     }
 
     fn put_segment(&self, id: u64, path: &Path, contents: Contents) -> Result<Sealed> {
-        let bytes = segment::encode(&contents.records).map_err(in_segment(path))?;
+        let bytes = segment::encode_with_codec(&contents.records, contents.codec)
+            .map_err(in_segment(path))?;
         drop(contents.records);
         put(self.fs(), path, &bytes)?;
         self.sync_dir()?;

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use durable::{Access, Fs as _, Outcome};
+use durable::{Access, Fs, Outcome, read_all};
 use durable_sim::{BoxError, Image, Ledger, SimFs, Sweep};
+use traza::logs::tombstone::Subject;
+use traza::segment::codec::Codec;
 use traza::span::Span;
-use traza::store::{Compaction, Store, StoreOptions, verify};
+use traza::store::{Compaction, Store, StoreOptions, survey, verify};
 
 use super::support::{DIR, Key, Random, everything, inline, key, open, span, version};
 
@@ -146,10 +149,14 @@ fn a_merge_journal_that_names_other_files_is_refused_and_removes_nothing() {
     }
 }
 
-fn merge_twice(fs: &SimFs, ledger: &mut Ledger<u64>) -> Result<(), BoxError> {
-    let options = options();
-    let store = open(fs, &options)?;
-    for version in 1..=5 {
+fn merge_often(
+    fs: &SimFs,
+    ledger: &mut Ledger<u64>,
+    options: &StoreOptions,
+    batches: u64,
+) -> Result<(), BoxError> {
+    let store = open(fs, options)?;
+    for version in 1..=batches {
         ledger.submit(version);
         store.ingest(batch(version))?;
         ledger.acknowledge(version);
@@ -191,9 +198,88 @@ fn check(image: &Image, ledger: &Ledger<u64>) -> Result<(), BoxError> {
 fn merges_survive_a_crash_at_every_call() {
     let swept = Sweep::default()
         .seeded_images(2)
-        .for_each_crash(merge_twice, check)
+        .for_each_crash(|fs, ledger| merge_often(fs, ledger, &options(), 5), check)
         .unwrap();
     assert!(swept.calls > 80, "{swept:?}");
+}
+
+/// Every merge makes a segment of the highest size.
+fn cold_options() -> StoreOptions {
+    let mut options = options();
+    options.cold_codec = Some(Codec::Zstd);
+    options.compaction = Some(Compaction {
+        fanout: 3,
+        base_len: 1 << 20,
+        output_len_max: 1 << 19,
+    });
+    options
+}
+
+#[test]
+fn merges_into_another_codec_survive_a_crash_at_every_call() {
+    let swept = Sweep::default()
+        .seeded_images(2)
+        .for_each_crash(
+            |fs, ledger| merge_often(fs, ledger, &cold_options(), 3),
+            check,
+        )
+        .unwrap();
+    assert!(swept.calls > 40, "{swept:?}");
+}
+
+/// The codecs of the segments, the oldest first.
+fn codecs(fs: &SimFs) -> Vec<Codec> {
+    let disk: Arc<dyn Fs> = Arc::new(fs.clone());
+    let survey = survey(&disk, Path::new(DIR)).unwrap();
+    survey.segments.iter().map(|each| each.codec).collect()
+}
+
+#[test]
+fn only_segments_of_the_highest_size_get_the_cold_codec_and_nobody_has_to_be_told() {
+    let fs = SimFs::new();
+    let store = store_of(&fs, &inline(), 6);
+    let before = versions(&store);
+    let total = store.stats().segment_bytes;
+    drop(store);
+    assert_eq!(codecs(&fs), [Codec::Lz4; 6]);
+    let merged = |cold_codec, base_len, output_len_max| {
+        let fs = fs.fork();
+        let mut options = options();
+        options.cold_codec = cold_codec;
+        options.compaction = Some(Compaction {
+            fanout: 3,
+            base_len,
+            output_len_max,
+        });
+        let store = open(&fs, &options).unwrap();
+        assert_eq!(store.compact().unwrap().written_segments, 1);
+        drop(store);
+        fs
+    };
+    let segment = |fs: &SimFs| {
+        let path = Path::new(DIR).join(format!("segment-{:020}.seg", 6));
+        read_all(fs, &path, 1 << 20).unwrap()
+    };
+    let plain = segment(&merged(None, 1 << 20, total));
+    for (base_len, output_len_max) in [(1 << 20, 0), (total, total * 4)] {
+        let warm = merged(Some(Codec::Zstd), base_len, output_len_max);
+        assert!(segment(&warm) == plain, "{base_len} {output_len_max}");
+    }
+    let cold = merged(Some(Codec::Zstd), 1 << 20, total);
+    assert_eq!(codecs(&cold), [Codec::Zstd]);
+    assert!(segment(&cold).len() < plain.len());
+    let store = open(&cold, &inline()).unwrap();
+    assert_eq!(versions(&store), before);
+    // Written anew without something, it stays what it is.
+    let trace_id = before.keys().next().unwrap().1.clone();
+    let tenant = String::new();
+    store.erase(Subject::Trace { trace_id, tenant }, 1).unwrap();
+    store.resume_erasures().unwrap();
+    assert!(versions(&store).len() < before.len());
+    drop(store);
+    assert_eq!(codecs(&cold), [Codec::Zstd]);
+    let verdict = verify(&cold, Path::new(DIR)).unwrap();
+    assert_eq!(verdict.verdict, Outcome::Intact, "{:#?}", verdict.findings);
 }
 
 #[test]
@@ -203,7 +289,7 @@ fn merges_survive_a_failure_and_then_a_crash_at_every_call() {
         .for_each_failure(
             |fs, ledger| {
                 // A client goes on after a failure.
-                let first = merge_twice(fs, ledger);
+                let first = merge_often(fs, ledger, &options(), 5);
                 if first.is_err() {
                     let store = open(fs, &options())?;
                     store.ingest(batch(9))?;

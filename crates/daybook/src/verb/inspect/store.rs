@@ -29,6 +29,7 @@ fn document(path: &Path, survey: &StoreSurvey) -> Value {
         json!({
             "id": segment.id, "path": segment.path, "bytes": segment.file_len,
             "records": segment.record_count, "logical_bytes": segment.logical_len,
+            "codec": segment.codec.as_str(),
             "first_timestamp_ns": segment.timestamps.0, "last_timestamp_ns": segment.timestamps.1,
         })
     });
@@ -125,17 +126,18 @@ fn segments(out: &mut Out, survey: &StoreSurvey, limit: u64) -> io::Result<()> {
         return Ok(());
     }
     out.line(format_args!(
-        "\n  {:>8} {:>10} {:>12} {:>12}  first and last start",
-        "segment", "records", "stored", "logical"
+        "\n  {:>8} {:>10} {:>12} {:>12} {:>5}  first and last start",
+        "segment", "records", "stored", "logical", "codec"
     ))?;
     for (segment, _) in survey.segments.iter().zip(0..limit) {
         let (first, last) = segment.timestamps;
         out.line(format_args!(
-            "  {:>8} {:>10} {:>12} {:>12}  {} to {}",
+            "  {:>8} {:>10} {:>12} {:>12} {:>5}  {} to {}",
             segment.id,
             segment.record_count,
             bytes(segment.file_len),
             bytes(segment.logical_len),
+            segment.codec.as_str(),
             wall_time(first),
             wall_time(last)
         ))?;

@@ -16,8 +16,12 @@ pub(super) fn open_to_read(dir: &Path) -> Result<Store, Failure> {
 
 /// Opens a store that is there, for verbs that change it as a whole.
 pub(super) fn open_to_change(dir: &Path) -> Result<Store, Failure> {
+    open_to_change_with(dir, StoreOptions::default())
+}
+
+/// [`open_to_change`] of a store that works otherwise.
+pub(super) fn open_to_change_with(dir: &Path, mut options: StoreOptions) -> Result<Store, Failure> {
     must_be_a_store(dir)?;
-    let mut options = StoreOptions::default();
     // What a verb does not ask for is not begun.
     options.upkeep = Upkeep::Inline;
     let store = Store::open(dir, options)?;

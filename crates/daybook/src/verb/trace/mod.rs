@@ -1,6 +1,7 @@
 //! `daybook trace`: stores of traces, and the segments in them.
 
 mod annotate;
+mod cold_codec;
 mod dataset;
 mod dump;
 mod erase;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use durable::RealFs;
 use serde_json::json;
-use traza::store::Pin;
+use traza::store::{Pin, StoreOptions};
 
+use super::cold_codec::ColdCodecArgs;
 use super::folder;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
@@ -16,10 +17,13 @@ use crate::text::{bytes, count, wall_time};
 /// Merges small segments into larger ones, and drops older versions of spans that newer ones have replaced.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  daybook trace compact traces/")]
+  daybook trace compact traces/
+  daybook trace compact traces/ --cold-codec zstd")]
 pub(super) struct CompactArgs {
     /// The folder of the store.
     dir: PathBuf,
+    #[command(flatten)]
+    cold: ColdCodecArgs,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
@@ -91,7 +95,9 @@ pub(super) struct RestoreArgs {
 }
 
 pub(super) fn compact(args: &CompactArgs) -> Outcome {
-    let store = folder::open_to_change(&args.dir)?;
+    let mut options = StoreOptions::default();
+    options.cold_codec = args.cold.codec();
+    let store = folder::open_to_change_with(&args.dir, options)?;
     let done = store.compact()?;
     let segments = store.stats().segments;
     let mut out = Out::for_json(args.json);

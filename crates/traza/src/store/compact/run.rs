@@ -16,6 +16,12 @@ fn tier(len: u64, options: Compaction) -> u32 {
     tier
 }
 
+/// True for the length of a segment of the highest size class that the limit of the outputs leaves room for. Without a
+/// limit there is none: whatever a merge makes may be merged again.
+pub(super) fn is_top(len: u64, options: Compaction) -> bool {
+    options.output_len_max > 0 && tier(len, options) >= tier(options.output_len_max, options)
+}
+
 /// The newest segments that should be merged, as a range of `lens`, which are those of all segments, the oldest first.
 ///
 /// Going back from the newest, smaller ones are taken along with the larger ones before them, until enough of one tier
@@ -93,6 +99,22 @@ mod tests {
             ),
             32
         );
+    }
+
+    #[test]
+    fn the_highest_size_is_that_of_the_longest_output() {
+        for (len, wanted) in [
+            (0, false),
+            (159, false),
+            (160, true),
+            (200, true),
+            (900, true),
+        ] {
+            assert_eq!(is_top(len, options()), wanted, "{len}");
+        }
+        let mut unlimited = options();
+        unlimited.output_len_max = 0;
+        assert!(!is_top(u64::MAX, unlimited));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use traza::store::{self, Store, StoreOptions};
 use self::field::{field_at, object_at};
 use self::items::{Fault, Item, Items, Place, Step, What};
 use self::source::{Read, Source};
+use super::cold_codec::ColdCodecArgs;
 use super::folder;
 use crate::amounts::size;
 use crate::failure::{DONE, Failure, Outcome};
@@ -59,6 +60,8 @@ pub(super) struct IngestArgs {
     /// Keeps attribute texts longer than this out of the spans, as files of their own (1000, 64KiB).
     #[arg(long, value_name = "BYTES", value_parser = size)]
     payload_threshold: Option<u64>,
+    #[command(flatten)]
+    cold: ColdCodecArgs,
     /// Prints a line of JSON for each batch as soon as it is stored, with the offset in the input up to which everything
     /// is; the summary is the last line.
     #[arg(long)]
@@ -103,6 +106,7 @@ pub(super) fn run(args: &IngestArgs) -> Outcome {
     options.payload_threshold = args
         .payload_threshold
         .map(|threshold| usize::try_from(threshold).unwrap_or(usize::MAX));
+    options.cold_codec = args.cold.codec();
     let store = folder::open_to_write(&args.dir, options)?;
     let mut ingest = Ingest {
         args,
