@@ -16,9 +16,9 @@ use traza::store::{Query, SnapshotView, Store, StoreError, StoreOptions, Upkeep}
 use super::canonical;
 use super::question::{Case, cases, fixtures};
 
-const DIR: &str = "/store";
+pub(crate) const DIR: &str = "/store";
 
-fn copy(from: &Path, fs: &SimFs, to: &Path) {
+pub(crate) fn copy(from: &Path, fs: &SimFs, to: &Path) {
     fs.create_dir_all(to).unwrap();
     for path in RealFs.read_dir(from).unwrap() {
         let target = to.join(path.file_name().unwrap());
@@ -35,6 +35,11 @@ fn copy(from: &Path, fs: &SimFs, to: &Path) {
 fn open() -> Store {
     let fs = SimFs::new();
     copy(&fixtures().join("0.26"), &fs, &PathBuf::from(DIR));
+    open_on(fs)
+}
+
+/// Opens what was copied to the disk.
+pub(crate) fn open_on(fs: SimFs) -> Store {
     let mut options = StoreOptions::default();
     options.upkeep = Upkeep::Inline;
     let clock = Arc::new(ManualClock::new(1_790_000_000_000_000_000, 1_000));
