@@ -52,7 +52,9 @@ impl Sink for GrpcSink {
     fn store(&self, grant: Grant, mut spans: Vec<Span>) -> Result<u64, Refusal> {
         let server = &self.0;
         // From the head of the call on: what came in between is mostly the decoding.
-        server.metrics.decoded(spans.len(), grant.admitted.elapsed());
+        server
+            .metrics
+            .decoded(spans.len(), grant.admitted.elapsed());
         bind(&mut spans, grant.caller.tenant.as_deref()).map_err(|refusal| refuse(&refusal))?;
         let ingested = server.ingest(spans).map_err(|error: StoreError| {
             let refusal = http::Refusal::from(error);
@@ -72,7 +74,9 @@ impl Sink for GrpcSink {
             _ => 503,
         };
         log::info!("a call over gRPC ended with {code:?}");
-        self.0.metrics.answered(Class::Ingest, status, Duration::ZERO);
+        self.0
+            .metrics
+            .answered(Class::Ingest, status, Duration::ZERO);
     }
 }
 

@@ -99,7 +99,7 @@ impl<'a> Call<'a> {
 
     /// The body as an object.
     fn object(&self) -> Result<traza::json::Object, Refusal> {
-        match Value::parse(self.body()) {
+        match Value::parse_request(self.body()) {
             Ok(Value::Object(members)) => Ok(members),
             Ok(_) => Err(Refusal::bad_request("the body must be a JSON object")),
             Err(error) => Err(Refusal::bad_request(error.to_string())),

@@ -71,8 +71,8 @@ pub fn read_tls(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
         return Err(fault(certificate, "no certificate in it".to_owned()));
     }
     let key_pem = read(key)?;
-    let key = PrivateKeyDer::from_pem_slice(&key_pem)
-        .map_err(|error| fault(key, error.to_string()))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| fault(key, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

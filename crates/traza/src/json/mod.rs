@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub use number::Number;
 pub(crate) use parse::Parser;
-pub use parse::{DEPTH_MAX, JsonError, JsonFault};
+pub use parse::{DEPTH_MAX, JsonError, JsonFault, REQUEST_VALUES_MAX};
 pub use write::{write_object, write_string, write_u64};
 
 /// The members of an object, sorted by the bytes of their names.
@@ -51,6 +51,18 @@ impl Value {
     /// a number above the range of a double.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
         let mut parser = Parser::new(bytes)?;
+        let value = parser.value()?;
+        parser.finish()?;
+        Ok(value)
+    }
+
+    /// [`Value::parse`] of what a client has sent: [`JsonFault::TooMany`] above [`REQUEST_VALUES_MAX`] values, so that a body takes a
+    /// bounded amount of memory.
+    ///
+    /// # Errors
+    /// Those of [`Value::parse`].
+    pub fn parse_request(bytes: &[u8]) -> Result<Self, JsonError> {
+        let mut parser = Parser::of_request(bytes)?;
         let value = parser.value()?;
         parser.finish()?;
         Ok(value)

@@ -8,6 +8,9 @@ use super::{Number, Object, Value};
 /// Arrays and objects may nest fewer levels than this.
 pub const DEPTH_MAX: u32 = 128;
 
+/// A request may hold so many values: the smallest ones take two bytes each there, and twenty times that in memory.
+pub const REQUEST_VALUES_MAX: usize = 4 << 20;
+
 /// Why bytes are not JSON, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
@@ -46,6 +49,9 @@ pub enum JsonFault {
     /// Arrays and objects nest too deeply.
     #[error("nested {DEPTH_MAX} levels deep or deeper")]
     Depth,
+    /// A request holds more values than are taken in at one time.
+    #[error("more than {REQUEST_VALUES_MAX} values in one request")]
+    TooMany,
     /// Something follows the value.
     #[error("trailing characters")]
     Trailing,
@@ -59,6 +65,7 @@ pub(crate) struct Parser<'a> {
     text: &'a str,
     position: usize,
     depth: u32,
+    values_left: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -68,12 +75,21 @@ impl<'a> Parser<'a> {
                 text,
                 position: 0,
                 depth: 0,
+                values_left: usize::MAX,
             }),
             Err(e) => Err(JsonError {
                 offset: e.valid_up_to(),
                 fault: JsonFault::Utf8,
             }),
         }
+    }
+
+    /// For bytes that a client has sent: with at most [`REQUEST_VALUES_MAX`] values.
+    pub(crate) fn of_request(bytes: &'a [u8]) -> Result<Self, JsonError> {
+        Ok(Self {
+            values_left: REQUEST_VALUES_MAX,
+            ..Self::new(bytes)?
+        })
     }
 
     pub(crate) fn offset(&self) -> usize {
@@ -99,6 +115,10 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
+        match self.values_left.checked_sub(1) {
+            Some(left) => self.values_left = left,
+            None => return self.fail(JsonFault::TooMany),
+        }
         match self.peek() {
             Some(b'"') => Ok(Value::String(self.string()?.into_owned())),
             Some(b'{') => {

@@ -23,7 +23,7 @@ use crate::span::{Event, Link, Span, is_tenant_name};
 /// # Errors
 /// [`OtlpError`]; the request is then refused whole.
 pub fn spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
-    let mut request = object(Value::parse(bytes)?)?;
+    let mut request = object(Value::parse_request(bytes)?)?;
     let mut spans = Spans::default();
     each(&mut request, "resourceSpans", |resource_spans| {
         spans.resource_spans(resource_spans)
@@ -37,7 +37,7 @@ pub fn spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
 /// [`OtlpError`], with paths that start inside the element.
 pub fn resource_spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
     let mut spans = Spans::default();
-    spans.resource_spans(Value::parse(bytes)?)?;
+    spans.resource_spans(Value::parse_request(bytes)?)?;
     Ok(spans.spans)
 }
 

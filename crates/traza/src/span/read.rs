@@ -17,23 +17,21 @@ pub(super) fn batch(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
     Ok(spans)
 }
 
+/// Of a request: an array of spans, or an object with one.
 pub(super) fn body(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    match first {
-        Some(b'[') => batch(bytes),
-        Some(b'{') => envelope(bytes),
-        _ => Err(SpanError::Shape),
-    }
-}
-
-fn envelope(bytes: &[u8]) -> Result<Vec<Span>, SpanError> {
-    let mut parser = Parser::new(bytes)?;
-    let mut spans = Field::new("spans");
-    parser.object(|parser, member| match &*member {
-        "spans" => spans.set(parser, |parser| read_array(parser, read_span)),
-        _ => Ok(parser.skip()?),
-    })?;
-    let spans = spans.required(&mut parser)?;
+    let mut parser = Parser::of_request(bytes)?;
+    let spans = match parser.peek() {
+        Some(b'[') => read_array(&mut parser, read_span)?,
+        Some(b'{') => {
+            let mut spans = Field::new("spans");
+            parser.object(|parser, member| match &*member {
+                "spans" => spans.set(parser, |parser| read_array(parser, read_span)),
+                _ => Ok(parser.skip()?),
+            })?;
+            spans.required(&parser)?
+        }
+        _ => return Err(SpanError::Shape),
+    };
     parser.finish()?;
     Ok(spans)
 }

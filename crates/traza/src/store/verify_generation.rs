@@ -40,7 +40,7 @@ impl Store {
             .view()
             .segments
             .iter()
-            .map(|sealed| layout::file_name(&sealed.path()).to_owned())
+            .map(|sealed| layout::file_name(sealed.path()).to_owned())
             .collect();
         let is_here = |file: &ManifestFile| {
             let name = layout::file_name(Path::new(&file.path));

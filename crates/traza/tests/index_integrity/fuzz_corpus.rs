@@ -9,7 +9,7 @@ use traza::fuzzing;
 type Target = fn(&[u8]) -> bool;
 
 /// Each target, and the inputs of its corpus that are sound: it must not be all damage.
-const TARGETS: [(&str, Target, &[&str]); 5] = [
+const TARGETS: [(&str, Target, &[&str]); 10] = [
     (
         "traza_open",
         fuzzing::open,
@@ -37,6 +37,57 @@ const TARGETS: [(&str, Target, &[&str]); 5] = [
         "traza_v7",
         fuzzing::legacy,
         &["no-records", "raw-block", "three-records"],
+    ),
+    (
+        "traza_rollup",
+        fuzzing::rollup,
+        &["larger", "no-spans", "sound"],
+    ),
+    (
+        "traza_columns",
+        fuzzing::columns,
+        &["no-records", "one-record", "three-records"],
+    ),
+    (
+        "traza_wal",
+        fuzzing::wal,
+        &[
+            "empty",
+            "epochs",
+            "magic-only",
+            "no-spans",
+            "torn",
+            "torn-header",
+            "two-frames",
+            "zeros-behind",
+        ],
+    ),
+    (
+        "traza_lines",
+        fuzzing::lines,
+        &[
+            "annotations",
+            "blank-lines",
+            "evals",
+            "no-newline",
+            "nothing",
+            "pending",
+            "tombstones",
+            "torn",
+            "torn-version",
+            "zeros",
+        ],
+    ),
+    (
+        "traza_manifest",
+        fuzzing::manifest,
+        &[
+            "largest",
+            "no-files",
+            "no-format",
+            "sound",
+            "unknown-member",
+        ],
     ),
 ];
 

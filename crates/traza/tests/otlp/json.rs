@@ -1,6 +1,6 @@
 //! JSON requests.
 
-use traza::json::{JsonFault, Value};
+use traza::json::{JsonFault, REQUEST_VALUES_MAX, Value};
 use traza::otlp::{COPIED_LEN_MAX, OtlpError, resource_spans_from_json, spans_from_json};
 use traza::span::Span;
 
@@ -358,4 +358,22 @@ fn what_is_not_json_or_not_utf_8_is_refused_with_the_documented_beginning() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_request_of_very_many_small_values_is_refused_before_it_takes_their_memory() {
+    let many = |count: usize| {
+        let zeros = vec!["0"; count].join(",");
+        spans_from_json(format!(r#"{{"resourceSpans":[],"x":[{zeros}]}}"#).as_bytes())
+    };
+    assert!(many(REQUEST_VALUES_MAX - 10).is_ok());
+    match many(REQUEST_VALUES_MAX) {
+        Err(OtlpError::Json(error)) => assert_eq!(error.fault, JsonFault::TooMany),
+        other => panic!("{other:?}"),
+    }
+    let zeros = vec!["0"; REQUEST_VALUES_MAX].join(",");
+    let body = format!(
+        r#"[{{"trace_id":"t","span_id":"s","name":"","start_ns":1,"end_ns":2,"service":"","attributes":{{"x":[{zeros}]}}}}]"#
+    );
+    assert!(Span::body_from_json(body.as_bytes()).is_err());
 }

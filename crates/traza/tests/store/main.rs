@@ -25,6 +25,8 @@ mod read_only;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod threads;

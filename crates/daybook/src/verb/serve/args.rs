@@ -241,9 +241,7 @@ impl ServeArgs {
             return Ok(None);
         };
         let tls = read_tls(certificate, key);
-        Ok(Some(
-            tls.map_err(|error| Failure::new(chain_text(&error)))?,
-        ))
+        Ok(Some(tls.map_err(|error| Failure::new(chain_text(&error)))?))
     }
 
     pub(super) fn store_options(&self, pricing: Pricing) -> Result<StoreOptions, Failure> {

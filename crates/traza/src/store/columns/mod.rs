@@ -178,7 +178,7 @@ impl Columns {
     }
 
     /// 0 for a span that ends before it starts.
-    pub(super) fn duration_ns(&self, ordinal: usize) -> u64 {
+    pub(crate) fn duration_ns(&self, ordinal: usize) -> u64 {
         self.end_ns(ordinal).saturating_sub(self.start_ns(ordinal))
     }
 
@@ -224,7 +224,7 @@ impl Columns {
     }
 
     /// What the span's attributes told when the columns were made.
-    pub(super) fn facts(&self, ordinal: usize) -> Facts<'_> {
+    pub(crate) fn facts(&self, ordinal: usize) -> Facts<'_> {
         let marks = self.marks.get(ordinal);
         let count = |column: &Packed, bit| (marks & bit != 0).then(|| column.get(ordinal));
         let text = |column: &Packed| self.text_at(column.get(ordinal)).map(Cow::Borrowed);
@@ -247,7 +247,7 @@ impl Columns {
     }
 
     /// The records that start in the window; both ends belong to it.
-    pub(super) fn window(&self, since: Option<u64>, until: Option<u64>) -> std::ops::Range<usize> {
+    pub(crate) fn window(&self, since: Option<u64>, until: Option<u64>) -> std::ops::Range<usize> {
         let first = |is_before: &dyn Fn(u64) -> bool| {
             let (mut low, mut high) = (0, self.count);
             while low < high {
