@@ -82,6 +82,7 @@ fn inspect_shows_segments_files_and_pins_and_verify_the_whole() {
     assert_eq!(facts["generation"], 3);
     assert_eq!(facts["records"], 60);
     assert_eq!(facts["segments"].as_array().unwrap().len(), 3);
+    assert_eq!(facts["segments"][0]["codec"], "lz4");
     assert_eq!(facts["pins"][0]["label"], "kept");
     assert_eq!(facts["writer_pid"], Value::Null);
     let words = scratch.daybook(&["inspect", "s"]).expect(0).out;
@@ -99,10 +100,12 @@ fn inspect_shows_segments_files_and_pins_and_verify_the_whole() {
     let words = scratch.daybook(&["verify", "s"]).expect(0).out;
     assert!(words.contains("60 records in 3 segments"), "{words}");
     let ran = scratch
-        .daybook(&["trace", "compact", "s", "--json"])
+        .daybook(&["trace", "compact", "s", "--cold-codec", "zstd", "--json"])
         .expect(0)
         .json();
     assert_eq!(ran["merged_segments"], 0);
+    let unknown = scratch.daybook(&["trace", "compact", "s", "--cold-codec", "gzip"]);
+    assert!(unknown.expect(2).err.contains("zstd"));
 }
 
 #[test]

@@ -130,9 +130,12 @@ pub fn wal(bytes: &[u8]) -> bool {
     is_sound
 }
 
-/// The stamps and payloads of a log, with what the scan says of it.
-fn frames_of(bytes: &[u8]) -> Option<(Vec<(Stamp, Vec<u8>)>, wal::Recovered)> {
-    let mut frames = Vec::new();
+/// The stamps and payloads of a log.
+type Frames = Vec<(Stamp, Vec<u8>)>;
+
+/// The frames of a log, with what the scan says of it.
+fn frames_of(bytes: &[u8]) -> Option<(Frames, wal::Recovered)> {
+    let mut frames = Frames::new();
     let found = wal::scan(&OpenFile(bytes.into()), &mut |frame| {
         // As replaying it does.
         let spans = Span::batch_from_json(frame.payload);

@@ -2,7 +2,7 @@
 //!
 //! Promise: with durability `wal`, a span whose batch was acknowledged is there after the process was killed, whatever it was
 //! doing: appending, sealing, merging. Attack: SIGKILL after a number of acknowledgements that differs from
-//! round to round, over one store that goes on from round to round. Oracle: the acknowledgements that came through a pipe.
+//! round to round, over stores that go on from round to round. Oracle: the acknowledgements that came through a pipe.
 
 #[cfg(test)]
 mod rounds {
@@ -25,9 +25,11 @@ mod rounds {
     /// On a busy machine there are fewer rounds.
     const TIME_MAX: Duration = Duration::from_secs(40);
     const ROUNDS_MIN: u64 = 20;
+    const ROUNDS_OF_A_STORE: u64 = 10;
     /// Tells the child which store and which round.
     const STORE: &str = "TRAZA_KILL_STORE";
     const ROUND: &str = "TRAZA_KILL_ROUND";
+    const THIS_TEST: &str = "rounds::no_span_that_was_acknowledged_to_one_of_four_threads_is_lost_in_a_crash_by_sigkill";
 
     /// Seals and merges all the time.
     fn options() -> StoreOptions {
@@ -65,13 +67,10 @@ mod rounds {
         }
     }
 
-    /// Takes batches in from four threads, says so of each one that is acknowledged, and does not end.
-    #[test]
-    #[ignore = "it runs until it is killed: the other test starts it"]
-    fn child() {
-        let dir = std::env::var_os(STORE).unwrap();
+    /// Takes batches in from four threads, says so of each one that is acknowledged, and does not end by itself.
+    fn be_the_child(dir: &Path) {
         let round: u64 = std::env::var(ROUND).unwrap().parse().unwrap();
-        let store = Store::open(Path::new(&dir), options()).unwrap();
+        let store = Store::open(dir, options()).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let store = &store;
@@ -90,10 +89,11 @@ mod rounds {
         });
     }
 
+    /// Runs this test once more, as the child.
     fn start(dir: &Path, round: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "rounds::child", "--ignored", "--nocapture"])
+            .args(["--exact", THIS_TEST, "--nocapture"])
             .env(STORE, dir)
             .env(ROUND, round.to_string())
             .stdin(Stdio::null())
@@ -154,39 +154,44 @@ mod rounds {
 
     #[test]
     fn no_span_that_was_acknowledged_to_one_of_four_threads_is_lost_in_a_crash_by_sigkill() {
-        let dir = tempfile::tempdir().unwrap();
+        if let Some(dir) = std::env::var_os(STORE) {
+            return be_the_child(Path::new(&dir));
+        }
         let begun = Instant::now();
-        let mut all = Vec::new();
-        let mut acknowledged = 0;
-        for round in 0..ROUNDS {
-            if round >= ROUNDS_MIN && begun.elapsed() > TIME_MAX {
-                break;
+        let (mut rounds, mut acknowledged) = (0, 0);
+        while rounds < ROUNDS && (rounds < ROUNDS_MIN || begun.elapsed() < TIME_MAX) {
+            let dir = tempfile::tempdir().unwrap();
+            let mut all = BTreeMap::new();
+            for round in rounds..rounds + ROUNDS_OF_A_STORE {
+                // From before the first seal to after several merges.
+                let moment = usize::try_from(1 + round * 37 % 90).unwrap();
+                let done = kill_after(dir.path(), round, moment);
+                acknowledged += done.values().sum::<u64>();
+                check(&reopen(dir.path()), round, &done);
+                all.insert(round, done);
             }
-            // From before the first seal to after several merges.
-            let moment = usize::try_from(1 + round * 37 % 90).unwrap();
-            let done = kill_after(dir.path(), round, moment);
-            acknowledged += done.values().sum::<u64>();
-            let mut inline = options();
-            inline.upkeep = Upkeep::Inline;
-            let store = Store::open(dir.path(), inline).unwrap();
-            check(&store, round, &done);
-            all.push(done);
+            rounds += ROUNDS_OF_A_STORE;
+            let store = reopen(dir.path());
+            for (round, done) in &all {
+                check(&store, *round, done);
+            }
+            assert!(store.stats().segments > 0, "some spans were sealed");
+            store.checkpoint().unwrap();
+            drop(store);
+            let verdict = verify(&durable::RealFs, dir.path()).unwrap();
+            assert_eq!(verdict.verdict, Outcome::Intact, "{:#?}", verdict.findings);
         }
-        let mut inline = options();
-        inline.upkeep = Upkeep::Inline;
-        let store = Store::open(dir.path(), inline).unwrap();
-        for (round, done) in (0..).zip(&all) {
-            check(&store, round, done);
-        }
-        assert!(store.stats().segments > 0, "some spans were sealed");
-        store.checkpoint().unwrap();
-        drop(store);
-        let verdict = verify(&durable::RealFs, dir.path()).unwrap();
-        assert_eq!(verdict.verdict, Outcome::Intact, "{:#?}", verdict.findings);
         eprintln!(
-            "{} rounds, {} acknowledged spans, none lost",
-            all.len(),
+            "{rounds} rounds in {:.1?}, {} acknowledged spans, none lost",
+            begun.elapsed(),
             acknowledged * BATCH
         );
+    }
+
+    /// The store as the next process finds it.
+    fn reopen(dir: &Path) -> Store {
+        let mut options = options();
+        options.upkeep = Upkeep::Inline;
+        Store::open(dir, options).unwrap()
     }
 }
