@@ -12,6 +12,8 @@ use foldhash::fast::RandomState;
 pub const BLOCK_CACHE_LEN: usize = 512 * 1024;
 /// What most blocks take.
 const BLOCK_LEN_USUAL: usize = 128 * 1024;
+/// So many blocks are remembered at most that were asked for and are not kept.
+const ASKED_MAX: usize = 1 << 16;
 
 /// A decoded block, or only the front of one.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +102,8 @@ impl BlockCache {
     /// Keeps at most `len_max` bytes; 0 keeps nothing.
     pub fn new(len_max: usize) -> Self {
         // About as many as could be kept.
-        let asked = (len_max / BLOCK_LEN_USUAL).next_power_of_two();
+        let asked = (len_max / BLOCK_LEN_USUAL).min(ASKED_MAX);
+        let asked = asked.next_power_of_two();
         Self {
             slots: Arc::new(Mutex::new(Slots {
                 len_max,

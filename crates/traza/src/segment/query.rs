@@ -95,17 +95,24 @@ impl Segment {
         if postings.len() == 0 {
             return Ok(());
         }
-        let offsets: Vec<u64> = postings.collect();
+        let mut places = Vec::with_capacity(postings.len());
+        for logical in postings {
+            let ordinal = self.offsets.ordinal_of(logical);
+            places.push((ordinal.ok_or_else(|| self.no_record(logical))?, logical));
+        }
         let mut reader = Reader::cached(self);
-        for of_block in offsets.chunk_by(|a, b| self.block_at(*a) == self.block_at(*b)) {
-            if let Some(last) = of_block.last() {
+        let mut places = places.as_slice();
+        while let Some((first, _)) = places.first() {
+            let block_end = self.block_end_of(*first);
+            let in_block = places.partition_point(|(ordinal, _)| *ordinal < block_end);
+            let (of_block, rest) = places.split_at(in_block.max(1));
+            if let Some((last, _)) = of_block.last() {
                 reader.reach(*last)?;
             }
-            for &logical in of_block {
-                let ordinal = self.offsets.ordinal_of(logical);
-                let ordinal = ordinal.ok_or_else(|| self.no_record(logical))?;
+            for &(ordinal, logical) in of_block {
                 visit(ordinal, logical, reader.record(ordinal)?)?;
             }
+            places = rest;
         }
         Ok(())
     }

@@ -29,19 +29,23 @@ impl Segment {
         })
     }
 
+    /// Length of a decoded block.
+    fn logical_len_of(&self, index: usize) -> Result<usize> {
+        // It was bounded when the segment was opened.
+        Ok(usize::try_from(self.block(index)?.logical_len).unwrap_or(usize::MAX))
+    }
+
+    /// The first record behind the block that holds record `ordinal`.
+    pub(crate) fn block_end_of(&self, ordinal: usize) -> usize {
+        let behind = self.blocks.get(self.block_of(ordinal).saturating_add(1));
+        behind.map_or(self.record_count(), |block| block.first_ordinal)
+    }
+
     /// The block that holds record `ordinal`.
     pub(super) fn block_of(&self, ordinal: usize) -> usize {
         let behind = self
             .blocks
             .partition_point(|block| block.first_ordinal <= ordinal);
-        behind.saturating_sub(1)
-    }
-
-    /// The block that holds the logical offset `logical`.
-    pub(super) fn block_at(&self, logical: u64) -> usize {
-        let behind = self
-            .blocks
-            .partition_point(|block| block.logical_start <= logical);
         behind.saturating_sub(1)
     }
 
@@ -213,12 +217,12 @@ impl<'s> Reader<'s> {
         Ok(timestamp)
     }
 
-    /// Decodes enough of the block of the record at `logical` to read that one and those before it.
-    pub(super) fn reach(&mut self, logical: u64) -> Result<()> {
-        match self.segment.offsets.ordinal_of(logical) {
-            Some(ordinal) => self.bytes_of(ordinal).map(drop),
-            None => Err(self.segment.no_record(logical)),
-        }
+    /// Decodes enough of a block to read record `ordinal` and those before it.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(crate) fn reach(&mut self, ordinal: usize) -> Result<()> {
+        self.bytes_of(ordinal).map(drop)
     }
 
     fn bytes_of(&mut self, ordinal: usize) -> Result<(&'s Block, &[u8])> {
@@ -246,8 +250,8 @@ impl<'s> Reader<'s> {
         let at_hand = self.held.as_ref().filter(|(held, _)| *held == index);
         match at_hand.map(|(_, held)| held.as_slice().len()) {
             Some(held) if held >= len => {}
-            // A second visit to the block: there may be a third.
-            Some(_) => self.load(index, usize::MAX)?,
+            // A second visit to the block: there may be a third. It was asked for once already.
+            Some(_) => self.decode_own(index, usize::MAX)?,
             None => self.load(index, len)?,
         }
         Ok(self
@@ -259,36 +263,36 @@ impl<'s> Reader<'s> {
 
     fn load(&mut self, index: usize, len: usize) -> Result<()> {
         let segment = self.segment;
-        let whole = usize::try_from(segment.block(index)?.logical_len).unwrap_or(usize::MAX);
-        let known = match self.keeps {
-            true => segment.cache.ask(segment.owner, index),
-            false => Known::Unknown,
-        };
-        let before = self.held.take().map(|(_, held)| held);
-        let held = match known {
-            Known::Kept(block) => {
-                drop(before);
-                Held::Kept(block)
-            }
+        if !self.keeps {
+            return self.decode_own(index, usize::MAX);
+        }
+        let (cache, owner) = (&segment.cache, segment.owner);
+        let block = match cache.ask(owner, index) {
+            Known::Kept(block) => block,
             Known::Wanted => {
-                drop(before);
-                let mut decoded = segment.cache.spare(whole.max(segment.usual_block_len));
+                let whole = segment.logical_len_of(index)?;
+                let mut decoded = cache.spare(whole.max(segment.usual_block_len));
                 segment.decode_block(index, whole, &mut decoded)?;
                 let block = Arc::new(decoded);
-                segment.cache.put(segment.owner, index, &block);
-                Held::Kept(block)
+                cache.put(owner, index, &block);
+                block
             }
-            Known::Unknown => {
-                let mut own = match before {
-                    Some(Held::Own(own)) => own,
-                    _ => Own::default(),
-                };
-                let len = if self.keeps { len.min(whole) } else { whole };
-                segment.decode_block(index, len, &mut own.0)?;
-                Held::Own(own)
-            }
+            Known::Unknown => return self.decode_own(index, len),
         };
-        self.held = Some((index, held));
+        self.held = Some((index, Held::Kept(block)));
+        Ok(())
+    }
+
+    /// Decodes a block, or its front, into memory that is used again and again.
+    fn decode_own(&mut self, index: usize, len: usize) -> Result<()> {
+        let mut own = match self.held.take() {
+            Some((_, Held::Own(own))) => own,
+            _ => Own::default(),
+        };
+        let whole = self.segment.logical_len_of(index)?;
+        self.segment
+            .decode_block(index, len.min(whole), &mut own.0)?;
+        self.held = Some((index, Held::Own(own)));
         Ok(())
     }
 }

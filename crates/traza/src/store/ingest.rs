@@ -1,7 +1,7 @@
 //! Takes spans in.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::buffer::Buffer;
 use super::error::{During as _, Result, StoreError};
@@ -10,6 +10,9 @@ use super::{Shared, Store, View, Writer, blobs};
 use crate::payload;
 use crate::span::Span;
 use crate::wal::{self, PAYLOAD_LEN_MAX};
+
+/// How long a batch waits at most while the buffer is not full yet.
+const WAIT_MAX: Duration = Duration::from_millis(40);
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,13 +181,24 @@ impl Shared {
         Ok(ticket)
     }
 
-    /// Waits while the buffer is so full that memory counts, and fails when it cannot be sealed.
+    /// Waits while the buffer is so full that memory counts, and fails when it cannot be sealed. From half of that on every
+    /// batch waits a little, the longer the fuller it is: many short waits instead of a long one.
     fn wait_for_room<'w>(
         &'w self,
         mut writer: std::sync::MutexGuard<'w, Writer>,
     ) -> Result<std::sync::MutexGuard<'w, Writer>> {
         let failures = writer.failures;
-        while self.view().buffer.len() >= self.options.buffer_max() {
+        let max = self.options.buffer_max();
+        let over = self.view().buffer.len().saturating_sub(max / 2);
+        if over > 0 && over < max / 2 && writer.failure.is_none() {
+            let share = u32::try_from(over * 64 / (max / 2)).unwrap_or(64);
+            let (later, _) = self
+                .sealed
+                .wait_timeout(writer, WAIT_MAX * share / 64)
+                .unwrap_or_else(PoisonError::into_inner);
+            writer = later;
+        }
+        while self.view().buffer.len() >= max {
             if writer.failures > failures {
                 return Err(StoreError::Invalid {
                     what: format!(

@@ -90,7 +90,7 @@ impl Default for Compaction {
         Self {
             fanout: 4,
             base_len: 8 << 20,
-            output_len_max: 64 << 20,
+            output_len_max: 16 << 20,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Answers questions over all spans: narrow by time and by the indexes, decode, and let the span itself decide.
 
+mod by_duration;
 pub(super) mod candidates;
 mod cursor;
 
@@ -100,8 +101,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deadline`], [`StoreError::TooManyToSort`]; damage of a segment that had to be read.
     pub fn query(&self, query: &Query) -> Result<Page> {
-        self.shared
-            .query(&self.shared.view(), query, query.deadline)
+        self.snapshot().query(query)
     }
 }
 
@@ -322,7 +322,7 @@ impl Run<'_> {
         let view = self.view;
         let since = self.since().unwrap_or(0);
         let spans: Box<dyn Iterator<Item = &Arc<Span>>> = if self.found.is_descending() {
-            Box::new(view.buffer.in_order().rev())
+            Box::new(view.buffer.in_reverse())
         } else {
             Box::new(view.buffer.since(since))
         };
@@ -350,14 +350,14 @@ impl Run<'_> {
     fn segments(&mut self) -> Result<()> {
         let view = self.view;
         let plan = Plan::of(&self.query.filter);
-        let mut segments: Vec<&Arc<Sealed>> = view.segments.iter().collect();
+        let mut segments: Vec<(usize, &Arc<Sealed>)> = view.segments.iter().enumerate().collect();
         // Those whose spans are first in the answer come first, so that the others can be left out.
         if self.found.is_descending() {
-            segments.sort_by_key(|sealed| Reverse(sealed.segment().header().max_timestamp));
+            segments.sort_by_key(|(_, sealed)| Reverse(sealed.segment().header().max_timestamp));
         } else {
-            segments.sort_by_key(|sealed| sealed.segment().header().min_timestamp);
+            segments.sort_by_key(|(_, sealed)| sealed.segment().header().min_timestamp);
         }
-        for sealed in segments {
+        for (index, sealed) in segments {
             let (since, until) = (self.since(), self.until());
             if !sealed.segment().may_contain_timestamps(since, until) {
                 self.cost.segments_pruned += 1;
@@ -366,13 +366,22 @@ impl Run<'_> {
             let candidates = plan
                 .candidates(sealed.segment(), since, until)
                 .map_err(sealed.error())?;
-            self.segment(sealed, &candidates, &plan)?;
+            if candidates.len() > 0 {
+                self.segment(index, sealed, &candidates, &plan)?;
+            }
         }
         Ok(())
     }
 
-    fn segment(&mut self, sealed: &Sealed, candidates: &Candidates, plan: &Plan<'_>) -> Result<()> {
+    fn segment(
+        &mut self,
+        index: usize,
+        sealed: &Sealed,
+        candidates: &Candidates,
+        plan: &Plan<'_>,
+    ) -> Result<()> {
         let filter = &self.query.filter;
+        let may_be_replaced = !self.view.buffer.is_empty() || self.view.may_be_replaced(index)?;
         let columns = if Conditions::narrow(filter) && candidates.len() >= WORTH_COLUMNS {
             Some(self.shared.columns(sealed)?)
         } else {
@@ -386,6 +395,7 @@ impl Run<'_> {
             None => None,
         };
         let mut reader = sealed.segment().reader();
+        let mut block_end = 0;
         let ordinals: Box<dyn Iterator<Item = usize>> = if self.found.is_descending() {
             Box::new(candidates.iter().rev())
         } else {
@@ -397,6 +407,11 @@ impl Run<'_> {
             {
                 self.budget.examine()?;
                 continue;
+            }
+            if !self.found.is_descending() {
+                candidates
+                    .reach(sealed.segment(), &mut reader, ordinal, &mut block_end)
+                    .map_err(sealed.error())?;
             }
             let record = reader.record(ordinal).map_err(sealed.error())?;
             let start = record.timestamp();
@@ -411,7 +426,9 @@ impl Run<'_> {
                 continue;
             }
             let span = sealed.span(ordinal, record.payload())?;
-            if self.is_wanted(&span) && !self.view.is_superseded(&span, sealed.id())? {
+            if self.is_wanted(&span)
+                && !(may_be_replaced && self.view.is_superseded(&span, sealed.id())?)
+            {
                 self.found.add(Arc::new(span))?;
             }
         }

@@ -7,7 +7,6 @@ use super::error::{During as _, Result};
 use super::sealed::Sealed;
 use super::write::Contents;
 use super::{Shared, View, Writer};
-use crate::span::Span;
 use crate::wal::{self, Stamp};
 
 /// What a seal has taken out of the buffer.
@@ -35,33 +34,42 @@ impl Shared {
     /// [`seal`](Self::seal) for a caller that has the permit.
     pub(super) fn seal_under(&self, _permit: &MutexGuard<'_, ()>) -> Result<Drained> {
         self.check_writable()?;
-        let (spans, id, fold) = {
+        let (layer, id, fold) = {
             let mut writer = self.writer();
-            let view = self.view();
-            let spans: Vec<Arc<Span>> = view.buffer.in_order().cloned().collect();
+            let mut view = View::clone(&self.view());
             let fold = writer.log.as_ref().map(wal::Log::last);
-            if spans.is_empty() {
+            if view.buffer.is_empty() {
                 return Ok(Drained { spans: 0, fold });
             }
             // Claimed here: a later seal gets a higher name, also when this one fails.
             let id = writer.next_segment;
             writer.next_segment = id.saturating_add(1);
-            (spans, id, fold)
+            let layer = view.buffer.freeze();
+            self.set_view(view);
+            (layer, id, fold)
         };
         let began = Instant::now();
-        let contents = Contents::of(&self.home, spans.iter().map(|span| Ok(Arc::clone(span))));
+        let contents = Contents::of(
+            &self.home,
+            layer.in_order().map(|span| Ok(Arc::clone(span))),
+        );
         let sealed = contents.and_then(|contents| self.write_segment(id, contents));
         let mut writer = self.writer();
         let result = sealed.map(|sealed| {
-            let adopt = || self.adopt(&mut writer, &spans, sealed);
+            let adopt = || self.adopt(&mut writer, sealed);
             self.meters.seal_locked.time(adopt);
             self.meters.seal.record(began.elapsed());
-            self.meters.sealed_spans.add(spans.len() as u64);
+            self.meters.sealed_spans.add(layer.len() as u64);
             Drained {
-                spans: spans.len(),
+                spans: layer.len(),
                 fold,
             }
         });
+        if result.is_err() {
+            let mut view = View::clone(&self.view());
+            view.buffer.thaw();
+            self.set_view(view);
+        }
         match &result {
             Ok(_) => writer.failure = None,
             Err(error) => {
@@ -74,15 +82,14 @@ impl Shared {
         result
     }
 
-    /// Shows the segment instead of the buffered spans that are in it, and shortens the log.
-    fn adopt(&self, writer: &mut Writer, spans: &[Arc<Span>], sealed: Sealed) {
+    /// Shows the segment instead of the buffered spans that are in it, and shortens the log. Batches wait for it, so it
+    /// takes no longer for many spans than for few.
+    fn adopt(&self, writer: &mut Writer, sealed: Sealed) {
         let mut view = View::clone(&self.view());
         let mut segments: Vec<Arc<Sealed>> = view.segments.to_vec();
         segments.push(Arc::new(sealed));
         view.segments = segments.into();
-        for span in spans {
-            view.buffer.evict(span);
-        }
+        view.buffer.settle();
         let is_empty = view.buffer.is_empty();
         writer.taken_in = view.buffer.len();
         writer.oldest_ns = (!is_empty).then(|| self.clock.mono_ns());

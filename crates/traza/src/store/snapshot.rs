@@ -50,7 +50,10 @@ impl SnapshotView {
     /// Those of [`Store::query`].
     pub fn query(&self, query: &Query) -> Result<Page> {
         let deadline = query.deadline.or(self.deadline);
-        self.shared.query(&self.view, query, deadline)
+        match self.by_duration(query, deadline)? {
+            Some(page) => Ok(page),
+            None => self.shared.query(&self.view, query, deadline),
+        }
     }
 
     /// [`Store::get_trace`] on this view.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use durable::{Access, Fs, parent_of};
 
+use super::columns::{self, Columns};
 use super::error::{During as _, Result, in_segment};
 use super::sealed::{Home, Sealed, remove_sidecar};
 use super::{Shared, layout};
@@ -26,6 +27,7 @@ pub(super) struct Contents {
     records: Vec<Record>,
     rollup: Rollup,
     codec: Codec,
+    columns: Columns,
 }
 
 impl Contents {
@@ -39,11 +41,13 @@ impl Contents {
         spans: impl IntoIterator<Item = Result<Arc<Span>>>,
     ) -> Result<Self> {
         let mut fold = Fold::new(&home.pricing);
+        let mut columns = columns::Builder::default();
         let mut records = Vec::new();
         let mut waiting = Vec::new();
         for span in spans {
             let span = span?;
             fold.push(&span);
+            columns.push(&span);
             waiting.push(span);
             if waiting.len() == DERIVED_TOGETHER {
                 records.append(&mut derive_all(&waiting));
@@ -55,6 +59,7 @@ impl Contents {
             records,
             rollup: fold.finish(),
             codec: Codec::Lz4,
+            columns: columns.finish(),
         })
     }
 
@@ -122,6 +127,7 @@ impl Shared {
         self.sync_dir()?;
         let sealed = Sealed::open(&self.home, id)?;
         sealed.keep_rollup(contents.rollup);
+        columns::keep(self.fs(), &sealed, &contents.columns);
         Ok(sealed)
     }
 

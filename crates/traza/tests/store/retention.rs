@@ -101,6 +101,7 @@ fn a_segment_of_which_nothing_is_left_goes_with_its_sidecar() {
     assert_eq!(
         names,
         [
+            "segment-00000000000000000001.columns",
             "segment-00000000000000000001.rollup",
             "segment-00000000000000000001.seg"
         ]

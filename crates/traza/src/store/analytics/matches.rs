@@ -43,8 +43,12 @@ impl View {
             .candidates(segment, filter.since, filter.until)
             .map_err(sealed.error())?;
         let mut reader = segment.reader();
+        let mut block_end = 0;
         for ordinal in candidates.iter() {
             budget.examine()?;
+            candidates
+                .reach(segment, &mut reader, ordinal, &mut block_end)
+                .map_err(sealed.error())?;
             let record = reader.record(ordinal).map_err(sealed.error())?;
             if !plan.payload_may_match(record.payload()) {
                 continue;

@@ -10,6 +10,7 @@ use crate::digest::Digest;
 use crate::llm::{Cost, Facts, Pricing};
 use crate::rollup::Counters;
 use crate::span::Span;
+use crate::store::budget::Budget;
 use crate::store::columns::{Columns, Conditions, TextColumn, identity};
 use crate::store::error::Result;
 use crate::store::filter::{Filter, duration_ns};
@@ -107,8 +108,17 @@ impl Row<'_> {
 
 impl SnapshotView {
     /// Hands every match to `visit`, in the order of [`View::each_match`].
-    pub(super) fn each_row(&self, filter: &Filter, mut visit: impl FnMut(&Row<'_>)) -> Result<()> {
-        let budget = &mut self.budget();
+    pub(super) fn each_row(&self, filter: &Filter, visit: impl FnMut(&Row<'_>)) -> Result<()> {
+        self.each_row_within(filter, &mut self.budget(), visit)
+    }
+
+    /// The same for a question that has begun.
+    pub(super) fn each_row_within(
+        &self,
+        filter: &Filter,
+        budget: &mut Budget<'_>,
+        mut visit: impl FnMut(&Row<'_>),
+    ) -> Result<()> {
         let view = self.view.as_ref();
         // Columns do not tell what a pending erasure hides.
         if !view.mask.is_empty() || !Conditions::suffice(filter) {

@@ -1,12 +1,12 @@
 //! The spans that took longest.
 
-use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::rows::Place;
 use crate::span::Span;
 use crate::store::SnapshotView;
+use crate::store::budget::Budget;
 use crate::store::buffer::in_order;
 use crate::store::error::Result;
 use crate::store::filter::{Filter, duration_ns};
@@ -14,8 +14,8 @@ use crate::store::filter::{Filter, duration_ns};
 /// So many spans are answered at most.
 pub const SLOWEST_MAX: usize = 1_000;
 
-/// Duration, start and end; what is less comes earlier in the answer.
-type Rank = (Reverse<u64>, u64, u64);
+/// Duration, or what it lacks to the longest there can be; start and end. What is less comes earlier in the answer.
+type Rank = (u64, u64, u64);
 
 /// The first `limit` in the order of their ranks, and all that are equal to the last of them: what else decides between
 /// these is in the spans.
@@ -71,19 +71,38 @@ impl SnapshotView {
     /// [`StoreError::Deadline`](crate::store::StoreError::Deadline); damage of a segment that had to be read.
     pub fn slowest(&self, filter: &Filter, limit: usize) -> Result<Vec<Arc<Span>>> {
         let limit = limit.min(SLOWEST_MAX);
+        let (spans, _) = self.first_by_duration(filter, limit, true, &mut self.budget())?;
+        Ok(spans)
+    }
+
+    /// The first `limit` spans that `filter` takes in the order of durations, equal ones in that of answers; and how many
+    /// it takes in all.
+    pub(in crate::store) fn first_by_duration(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        longest_first: bool,
+        budget: &mut Budget<'_>,
+    ) -> Result<(Vec<Arc<Span>>, usize)> {
+        let turned = |duration: u64| match longest_first {
+            true => u64::MAX - duration,
+            false => duration,
+        };
         let mut first = First::new(limit);
-        self.each_row(filter, |row| {
-            let rank = (Reverse(row.duration_ns()), row.start_ns(), row.end_ns());
+        let mut count = 0;
+        self.each_row_within(filter, budget, |row| {
+            count += 1;
+            let rank = (turned(row.duration_ns()), row.start_ns(), row.end_ns());
             first.add(rank, || row.place());
         })?;
         first.clear();
         let places: Vec<Place> = first.found.into_iter().map(|(_, place)| place).collect();
         let mut spans = self.view.fetch(&places)?;
         spans.sort_unstable_by(|a, b| {
-            let longest = duration_ns(b).cmp(&duration_ns(a));
-            longest.then_with(|| in_order(a, b))
+            let by_duration = turned(duration_ns(a)).cmp(&turned(duration_ns(b)));
+            by_duration.then_with(|| in_order(a, b))
         });
         spans.truncate(limit);
-        Ok(spans)
+        Ok((spans, count))
     }
 }

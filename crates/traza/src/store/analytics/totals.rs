@@ -74,24 +74,10 @@ fn buffered_hashes(view: &View) -> Vec<u64> {
 impl View {
     /// False when surely no newer source holds an identity of the segment at `index`.
     fn is_shadowed(&self, index: usize, buffered: &[u64]) -> Result<bool> {
-        let Some((sealed, newer)) = self
-            .segments
-            .get(index..)
-            .and_then(|segments| segments.split_first())
-        else {
+        let Some(sealed) = self.segments.get(index) else {
             return Ok(false);
         };
-        let rollup = sealed.rollup()?;
-        let keys = &rollup.key_hashes;
-        if intersect(keys, buffered) {
-            return Ok(true);
-        }
-        for other in newer {
-            if intersect(keys, &other.rollup()?.key_hashes) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(intersect(&sealed.rollup()?.key_hashes, buffered) || self.may_be_replaced(index)?)
     }
 }
 

@@ -22,14 +22,14 @@ pub(in crate::store) fn identity(span: &Span) -> Digest {
 
 /// Columns in the making, for spans in the order of their records.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub(in crate::store) struct Builder {
     /// The texts so far, and the number that each was given.
     texts: BTreeMap<Box<str>, u64>,
     values: [Vec<u64>; COLUMN_COUNT],
 }
 
 impl Builder {
-    pub(super) fn push(&mut self, span: &Span) {
+    pub(in crate::store) fn push(&mut self, span: &Span) {
         let facts = Facts::of(span);
         let (low, high) = identity(span).halves();
         let session = facts.session.as_ref();
@@ -68,7 +68,7 @@ impl Builder {
         id
     }
 
-    pub(super) fn finish(mut self) -> Columns {
+    pub(in crate::store) fn finish(mut self) -> Columns {
         let count = self.values.first().map_or(0, Vec::len);
         // From the order in which they came to that of their bytes.
         let mut sorted = vec![0; self.texts.len() + 1];

@@ -101,6 +101,12 @@ impl Shared {
     }
 }
 
+/// Puts the columns of a segment that nobody else sees yet beside it.
+pub(in crate::store) fn keep(fs: &dyn Fs, sealed: &Sealed, columns: &Columns) {
+    let binding = Binding::of(sealed.segment());
+    write(fs, sealed, &encode(columns, &binding));
+}
+
 fn read(fs: &dyn Fs, sealed: &Sealed, binding: &Binding) -> Option<Columns> {
     // The texts are parts of the records.
     let words = binding

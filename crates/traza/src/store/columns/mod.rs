@@ -12,11 +12,11 @@ pub mod layout;
 mod packed;
 mod replaced;
 
-pub(super) use build::identity;
+pub(super) use build::{Builder, identity};
 pub use codec::ColumnsError;
 pub(crate) use codec::{decode, encode};
 pub(super) use conditions::Conditions;
-pub(super) use files::ColumnFiles;
+pub(super) use files::{ColumnFiles, keep};
 pub(super) use replaced::Replaced;
 
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Which records of a segment do not count, because a newer segment holds their spans.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 
@@ -18,11 +18,54 @@ use super::{Binding, Columns};
 #[derive(Debug, Default)]
 pub(in crate::store) struct Replaced(Mutex<Known>);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Known {
     by: Vec<(u64, u32)>,
     /// For each record; empty when all of them count.
     is_replaced: Arc<[bool]>,
+    /// The newer segments whose identities were compared as a whole.
+    compared: Vec<(u64, u32)>,
+    /// True when one of those may hold an identity of this one.
+    is_shadowed: bool,
+}
+
+impl Sealed {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        let known = self.replaced().0.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What tells one segment from another that once had its name.
+    fn name(&self) -> (u64, u32) {
+        (self.id(), Binding::of(self.segment()).header_crc)
+    }
+}
+
+impl View {
+    /// False when surely no newer segment holds an identity of the segment at `index`. Compared once for each two segments.
+    pub(in crate::store) fn may_be_replaced(&self, index: usize) -> Result<bool> {
+        let segments = self.segments.get(index..);
+        let Some((sealed, newer)) = segments.and_then(|segments| segments.split_first()) else {
+            return Ok(false);
+        };
+        let names: Vec<(u64, u32)> = newer.iter().map(|other| other.name()).collect();
+        let (mut compared, mut is_shadowed) = {
+            let known = sealed.known();
+            if names.starts_with(&known.compared) {
+                (known.compared.len(), known.is_shadowed)
+            } else {
+                (0, false)
+            }
+        };
+        while !is_shadowed && let Some(other) = newer.get(compared) {
+            is_shadowed = intersect(&sealed.rollup()?.key_hashes, &other.rollup()?.key_hashes);
+            compared += 1;
+        }
+        let mut known = sealed.known();
+        known.compared = names.get(..compared).unwrap_or_default().to_vec();
+        known.is_shadowed = is_shadowed;
+        Ok(is_shadowed)
+    }
 }
 
 impl Shared {
@@ -41,42 +84,34 @@ impl Shared {
         else {
             return Ok(Arc::default());
         };
-        let id = |sealed: &Arc<Sealed>| (sealed.id(), Binding::of(sealed.segment()).header_crc);
-        let by: Vec<(u64, u32)> = newer.iter().map(id).collect();
-        let lock = || {
-            sealed
-                .replaced()
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
+        let by: Vec<(u64, u32)> = newer.iter().map(|other| other.name()).collect();
+        let (mut known_by, mut flags_before) = {
+            let known = sealed.known();
+            (known.by.clone(), Arc::clone(&known.is_replaced))
         };
-        let mut known = lock().clone();
-        if !by.starts_with(&known.by) {
-            known = Known::default();
+        if !by.starts_with(&known_by) {
+            (known_by, flags_before) = (Vec::new(), Arc::default());
         }
         let mut is_replaced: Option<Vec<bool>> = None;
-        for other in newer.get(known.by.len()..).unwrap_or_default() {
+        for other in newer.get(known_by.len()..).unwrap_or_default() {
             if !intersect(&sealed.rollup()?.key_hashes, &other.rollup()?.key_hashes) {
                 continue;
             }
             let theirs = self.columns(other)?;
             let theirs: HashSet<Digest, RandomState> =
                 (0..theirs.len()).map(|at| theirs.identity(at)).collect();
-            let flags = is_replaced.get_or_insert_with(|| match known.is_replaced.len() {
+            let flags = is_replaced.get_or_insert_with(|| match flags_before.len() {
                 0 => vec![false; columns.len()],
-                _ => known.is_replaced.to_vec(),
+                _ => flags_before.to_vec(),
             });
             for (ordinal, flag) in flags.iter_mut().enumerate() {
                 *flag |= theirs.contains(&columns.identity(ordinal));
             }
         }
-        if let Some(flags) = is_replaced {
-            known.is_replaced = flags.into();
-        }
-        let answer = Arc::clone(&known.is_replaced);
-        if known.by.len() < by.len() {
-            known.by = by;
-            *lock() = known;
+        let answer = is_replaced.map_or(flags_before, Arc::from);
+        if known_by.len() < by.len() {
+            let mut known = sealed.known();
+            (known.by, known.is_replaced) = (by, Arc::clone(&answer));
         }
         Ok(answer)
     }

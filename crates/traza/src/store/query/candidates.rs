@@ -6,7 +6,7 @@ use crate::content;
 use crate::json::Value;
 use crate::llm::SessionKey;
 use crate::record::{NAME_KEY, SERVICE_KEY, TENANT_KEY, attribute_texts};
-use crate::segment::{Postings, Result, Segment};
+use crate::segment::{Postings, Reader, Result, Segment};
 use crate::store::filter::Filter;
 
 /// A further posting list is read when it is at most so many times as long as what is left: reading a posting takes a
@@ -20,6 +20,7 @@ pub(in crate::store) struct Plan<'f> {
     /// Every one of these must hold: a record carries one of the texts under one of the keys.
     pairs: Vec<Vec<(&'f str, String)>>,
     content: Option<&'f content::Query>,
+    needles: Vec<Needle<'f>>,
 }
 
 /// Ordinals of records, ascending.
@@ -60,6 +61,7 @@ impl<'f> Plan<'f> {
             trace_ids: &filter.trace_ids,
             pairs,
             content: filter.content.as_ref(),
+            needles: filter.content.iter().flat_map(Needle::all).collect(),
         }
     }
 
@@ -128,11 +130,43 @@ impl<'f> Plan<'f> {
     /// False when the payload cannot be that of a match, so that it need not be parsed: it lacks a word. Letters and
     /// digits are never escaped in it.
     pub(in crate::store) fn payload_may_match(&self, payload: &[u8]) -> bool {
-        self.content.is_none_or(|content| {
-            content
-                .words()
-                .iter()
-                .all(|word| contains_ignoring_case(payload, word.as_bytes()))
+        self.needles.iter().all(|needle| needle.is_in(payload))
+    }
+}
+
+/// A word to look for, in any case.
+#[derive(Debug)]
+struct Needle<'f> {
+    /// In lower case.
+    word: &'f [u8],
+    /// Its byte that is the rarest in spans, and where in the word that is: the search goes from one to the next.
+    rarest: u8,
+    at: usize,
+}
+
+impl<'f> Needle<'f> {
+    fn all(query: &'f content::Query) -> impl Iterator<Item = Self> {
+        query
+            .words()
+            .iter()
+            .filter_map(|word| Self::of(word.as_bytes()))
+    }
+
+    fn of(word: &'f [u8]) -> Option<Self> {
+        // The frequent ones first; what identifies traces and spans is written in hexadecimal.
+        const BY_FREQUENCY: &[u8] = b"e0123456789atcdbfnirosplmuhgvykwjxqz";
+        let rank = |byte: u8| BY_FREQUENCY.iter().position(|known| *known == byte);
+        let bytes = word.iter().copied().enumerate();
+        let (at, rarest) = bytes.max_by_key(|(_, byte)| rank(*byte))?;
+        Some(Self { word, rarest, at })
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        let upper = self.rarest.to_ascii_uppercase();
+        memchr::memchr2_iter(self.rarest, upper, bytes).any(|found| {
+            let start = found.checked_sub(self.at);
+            let place = start.and_then(|start| bytes.get(start..)?.get(..self.word.len()));
+            place.is_some_and(|place| place.eq_ignore_ascii_case(self.word))
         })
     }
 }
@@ -154,6 +188,38 @@ impl Candidates {
         match self {
             Self::Ranges(ranges) => ranges.iter().map(Range::len).sum(),
             Self::Ordinals(ordinals) => ordinals.len(),
+        }
+    }
+
+    /// Before record `ordinal` is read and then those that follow it: decodes its block as far as they need it. `block_end`
+    /// is where the block of the one before it ends.
+    pub(in crate::store) fn reach(
+        &self,
+        segment: &Segment,
+        reader: &mut Reader<'_>,
+        ordinal: usize,
+        block_end: &mut usize,
+    ) -> Result<()> {
+        if ordinal < *block_end {
+            return Ok(());
+        }
+        *block_end = segment.block_end_of(ordinal);
+        let last = self.last_before(*block_end);
+        last.map_or(Ok(()), |last| reader.reach(last))
+    }
+
+    /// The last one below `bound`.
+    fn last_before(&self, bound: usize) -> Option<usize> {
+        match self {
+            Self::Ranges(ranges) => {
+                let count = ranges.partition_point(|range| range.start < bound);
+                let range = ranges.get(count.checked_sub(1)?)?;
+                range.end.min(bound).checked_sub(1)
+            }
+            Self::Ordinals(ordinals) => {
+                let count = ordinals.partition_point(|ordinal| *ordinal < bound);
+                ordinals.get(count.checked_sub(1)?).copied()
+            }
         }
     }
 
@@ -191,28 +257,37 @@ fn holds(ranges: &[Range<usize>], ordinal: usize) -> bool {
         .is_some_and(|range| range.contains(&ordinal))
 }
 
-/// True when `bytes` hold `word`, which is lower-case ASCII, in any case.
-fn contains_ignoring_case(bytes: &[u8], word: &[u8]) -> bool {
-    let Some((first, rest)) = word.split_first() else {
-        return true;
-    };
-    memchr::memchr2_iter(*first, first.to_ascii_uppercase(), bytes).any(|at| {
-        bytes
-            .get(at + 1..at + 1 + rest.len())
-            .is_some_and(|found| found.eq_ignore_ascii_case(rest))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_word_is_found_in_any_case_and_anywhere() {
-        assert!(contains_ignoring_case(b"a RefUnD was", b"refund"));
-        assert!(contains_ignoring_case(b"refund", b"refund"));
-        assert!(!contains_ignoring_case(b"refun", b"refund"));
-        assert!(!contains_ignoring_case(b"", b"r"));
+        let holds = |bytes: &[u8], word: &str| Needle::of(word.as_bytes()).unwrap().is_in(bytes);
+        assert!(holds(b"a RefUnD was", "refund"));
+        assert!(holds(b"refund", "refund"));
+        assert!(holds(b"fund refund", "refund"));
+        assert!(!holds(b"refun", "refund"));
+        assert!(!holds(b"efund", "refund"));
+        assert!(!holds(b"", "r"));
+        assert!(holds(b"x 42Z", "42z"));
+    }
+
+    #[test]
+    fn the_last_candidate_before_a_bound_is_found() {
+        let ranges = Candidates::Ranges(vec![2..5, 8..10]);
+        let ordinals = Candidates::Ordinals(vec![2, 3, 4, 8, 9]);
+        for (bound, wanted) in [
+            (0, None),
+            (2, None),
+            (3, Some(2)),
+            (7, Some(4)),
+            (9, Some(8)),
+            (99, Some(9)),
+        ] {
+            assert_eq!(ranges.last_before(bound), wanted);
+            assert_eq!(ordinals.last_before(bound), wanted);
+        }
     }
 
     #[test]
