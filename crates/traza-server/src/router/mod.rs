@@ -77,6 +77,9 @@ fn capture<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
             rest.len()
         };
         let (found, behind) = rest.split_at(len);
+        if found.contains('/') {
+            return None;
+        }
         if part.starts_with('{') {
             captured.push(found);
         } else if part != found {

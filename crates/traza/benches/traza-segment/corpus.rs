@@ -58,7 +58,12 @@ impl Corpus {
 
     /// Opens all segments, the oldest first, with a cache that they share.
     pub(crate) fn open(&self) -> Result<Vec<Segment>> {
-        let cache = BlockCache::new(StoreOptions::default().block_cache_len);
+        self.open_with(StoreOptions::default().block_cache_len)
+    }
+
+    /// The same with a cache of so many bytes.
+    pub(crate) fn open_with(&self, cache_len: usize) -> Result<Vec<Segment>> {
+        let cache = BlockCache::new(cache_len);
         (0..self.size.segments())
             .map(|segment| Ok(Segment::open_with(&RealFs, &self.path(segment), &cache)?))
             .collect()

@@ -30,6 +30,7 @@ pub(crate) fn measure(corpus: &Corpus, subjects: &[Span], quick: bool) -> Result
         again,
         trace_candidates(&segments, subjects, calls, &mut random)?,
         blocks(&segments, calls, &mut random)?,
+        records(corpus, calls, &mut random)?,
         traces_pruned(&segments, subjects, calls, &mut random)?,
     ];
     for (name, key) in filters(corpus.size.profile) {
@@ -102,6 +103,20 @@ fn blocks(segments: &[Segment], calls: usize, random: &mut Random) -> Result<Lat
             let records = segment.scan_range(ordinal..ordinal + 1);
             Ok(black_box(records.collect::<Result<Vec<_>, _>>()?).len() as u64)
         })?;
+    }
+    Ok(latency)
+}
+
+/// What a lookup cannot do without: a block read, compared with its checksum, and decoded as far as one record needs it.
+/// With segments that keep no blocks.
+fn records(corpus: &Corpus, calls: usize, random: &mut Random) -> Result<Latency> {
+    let segments = corpus.open_with(0)?;
+    let mut latency = Latency::new("one record, not parsed");
+    for _ in 0..calls {
+        let segment = usize::try_from(random.below(segments.len() as u64))?;
+        let segment = segments.get(segment).ok_or("no segments")?;
+        let ordinal = usize::try_from(random.below(segment.record_count() as u64))?;
+        latency.call(|| Ok(u64::from(segment.reader().record(ordinal)?.timestamp() > 0)))?;
     }
     Ok(latency)
 }

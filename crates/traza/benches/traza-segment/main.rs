@@ -22,6 +22,10 @@ use crate::corpus::{Corpus, Size};
 use crate::report::Report;
 use crate::spans::Profile;
 
+/// The one of the command `daybook`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Measures segments.

@@ -40,6 +40,7 @@ pub(crate) fn measure(corpus: Corpus, dir: &Path, quick: bool) -> Result<Value> 
         json!({
             "call": latency.name,
             "calls": latency.micros.len(),
+            "cpu_p50_us": latency.cpu_p50(),
             "p50_us": p50,
             "p99_us": p99,
             "max_us": max,

@@ -25,6 +25,10 @@ use serde_json::{Value, json};
 
 use crate::spans::Profile;
 
+/// The one of the command `daybook`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Measures stores.
