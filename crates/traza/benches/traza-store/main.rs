@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use durable::{Fs as _, RealFs};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::spans::Profile;
 
@@ -107,23 +107,26 @@ fn run(options: &Options) -> Result<()> {
     for corpus in options.corpora() {
         let scratch = tempfile::tempdir_in(dir)?;
         let name = format!("{} {}k", corpus.profile.name(), corpus.spans / 1000);
-        let mut parts = json!({ "corpus": name });
+        let mut parts = Map::new();
+        parts.insert("corpus".to_owned(), json!(name));
         if !options.only_reference {
             say(&format!("{name}: taking in"))?;
-            parts["write"] = write::measure(corpus, scratch.path())?;
+            let written = write::measure(corpus, scratch.path())?;
+            parts.insert("write".to_owned(), written);
             say(&format!("{name}: opening and asking"))?;
             let kept = scratch.path().join(write::KEPT);
-            parts["ask"] = ask::measure(corpus, &kept, options.quick)?;
+            let asked = ask::measure(corpus, &kept, options.quick)?;
+            parts.insert("ask".to_owned(), asked);
             say(&format!("{name}: migrating"))?;
             let migrated = migrate::measure(corpus, &scratch.path().join("old"))?;
-            parts["migrate"] = json!({ "migration": [migrated] });
+            parts.insert("migrate".to_owned(), json!({ "migration": [migrated] }));
         }
         if let Some(binary) = &reference {
             say(&format!("{name}: the reference"))?;
             let measured = reference::measure(binary, corpus, scratch.path(), options.quick)?;
-            parts["reference"] = measured;
+            parts.insert("reference".to_owned(), measured);
         }
-        corpora.push(parts);
+        corpora.push(Value::Object(parts));
     }
     let report = json!({ "machine": machine::facts()?, "corpora": corpora });
     let document = serde_json::to_string_pretty(&report)? + "\n";

@@ -292,7 +292,8 @@ fn ask(server: &Server, corpus: Corpus, quick: bool) -> Result<Vec<Value>> {
                 // That there is no such trace is an answer too.
                 let answer = connection.get(target).unwrap_or_default();
                 let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-                Ok(answer["spans"].as_array().map_or(0, Vec::len) as u64)
+                let spans = answer.get("spans").and_then(Value::as_array);
+                Ok(spans.map_or(0, Vec::len) as u64)
             })?;
         }
     }

@@ -12,7 +12,9 @@ use foldhash::fast::RandomState;
 pub const BLOCK_CACHE_LEN: usize = 512 * 1024;
 /// What most blocks take.
 const BLOCK_LEN_USUAL: usize = 128 * 1024;
-/// So many blocks are remembered at most that were asked for and are not kept.
+/// So many blocks that were asked for and are not kept are remembered: few enough to stay small, and so many that two
+/// which are asked for in turn rarely have one place.
+const ASKED_MIN: usize = 64;
 const ASKED_MAX: usize = 1 << 16;
 
 /// A decoded block, or only the front of one.
@@ -102,7 +104,7 @@ impl BlockCache {
     /// Keeps at most `len_max` bytes; 0 keeps nothing.
     pub fn new(len_max: usize) -> Self {
         // About as many as could be kept.
-        let asked = (len_max / BLOCK_LEN_USUAL).min(ASKED_MAX);
+        let asked = (len_max / BLOCK_LEN_USUAL).clamp(ASKED_MIN, ASKED_MAX);
         let asked = asked.next_power_of_two();
         Self {
             slots: Arc::new(Mutex::new(Slots {

@@ -275,7 +275,7 @@ fn merged<'a>(
     let (mut first, mut second) = (first.peekable(), second.peekable());
     std::iter::from_fn(move || match (first.peek(), second.peek()) {
         (Some(a), Some(b)) if is_first(a, b) => first.next(),
-        (Some(_), Some(_)) | (None, Some(_)) => second.next(),
+        (_, Some(_)) => second.next(),
         _ => first.next(),
     })
 }

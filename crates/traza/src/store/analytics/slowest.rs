@@ -84,9 +84,12 @@ impl SnapshotView {
         longest_first: bool,
         budget: &mut Budget<'_>,
     ) -> Result<(Vec<Arc<Span>>, usize)> {
-        let turned = |duration: u64| match longest_first {
-            true => u64::MAX - duration,
-            false => duration,
+        let turned = |duration: u64| {
+            if longest_first {
+                u64::MAX - duration
+            } else {
+                duration
+            }
         };
         let mut first = First::new(limit);
         let mut count = 0;
