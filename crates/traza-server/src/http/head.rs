@@ -128,13 +128,13 @@ impl Head {
         let mut lengths = self.values("content-length");
         let length = lengths.next();
         if let Some(encoding) = self.field("transfer-encoding") {
-            // Exporters that compress while they send cannot know the length.
+            // Exporters that compress while they send cannot know the length, and the one of JavaScript never says it.
             let is_alone = self.values("transfer-encoding").count() == 1 && length.is_none();
             let is_taken = is_alone
                 && encoding.trim().eq_ignore_ascii_case("chunked")
                 && self.method == "POST"
                 && self.path == "/v1/traces"
-                && self.field("content-encoding").is_some();
+                && self.field("content-type").is_some();
             return if is_taken {
                 Ok(Framing::Chunked)
             } else {
@@ -248,14 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn only_a_compressed_export_may_come_in_chunks() {
-        let fields = "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n";
+    fn only_an_export_that_names_its_type_may_come_in_chunks() {
+        let fields = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
         let head = parse(&format!("POST /v1/traces HTTP/1.1\r\n{fields}\r\n")).unwrap();
         assert_eq!(head.framing, Framing::Chunked);
         for more in ["Content-Length: 1\r\n", "Transfer-Encoding: identity\r\n"] {
             let fault = parse(&format!("POST /v1/traces HTTP/1.1\r\n{fields}{more}\r\n")).err();
             assert_eq!(fault, Some(HeadFault::TransferEncoding));
         }
+        let bare = parse("POST /v1/traces HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n").err();
+        assert_eq!(bare, Some(HeadFault::TransferEncoding));
     }
 
     #[test]

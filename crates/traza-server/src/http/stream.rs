@@ -235,17 +235,24 @@ impl<'c> Input<'c> {
         let mut missing = len - at_hand.len();
         let used = at_hand.len();
         self.buffer.advance(used);
+        // Zeroed once, however many pieces it comes in.
+        let mut filled = to.len();
+        to.resize(filled + missing, 0);
         while missing > 0 {
-            let filled = to.len();
-            to.resize(filled + missing, 0);
             let read = match to.get_mut(filled..) {
                 Some(free) => self.read(free),
                 None => Ok(0),
             };
-            let read_len = *read.as_ref().unwrap_or(&0);
-            to.truncate(filled + read_len);
-            read?;
-            missing -= read_len;
+            match read {
+                Ok(len) => {
+                    filled += len;
+                    missing -= len;
+                }
+                Err(fault) => {
+                    to.truncate(filled);
+                    return Err(fault);
+                }
+            }
         }
         Ok(())
     }
