@@ -154,7 +154,12 @@ fn answer(route: &Route) -> Value {
 }
 
 fn refusal(what: &str) -> Value {
-    json!({"description": what, "content": {"application/json": {"schema": named("Error")}}})
+    refusal_with(what, "Error")
+}
+
+/// A refusal that says more than why.
+fn refusal_with(what: &str, schema: &str) -> Value {
+    json!({"description": what, "content": {"application/json": {"schema": named(schema)}}})
 }
 
 fn operation(route: &Route) -> Value {
@@ -182,7 +187,13 @@ fn operation(route: &Route) -> Value {
     if route.answer == "Version" {
         answers.insert(
             "410".to_owned(),
-            refusal("The version is not to be used any more"),
+            refusal_with("The version is not to be used any more", "Gone"),
+        );
+    }
+    if route.answer == "Backup" {
+        answers.insert(
+            "500".to_owned(),
+            refusal_with("What was copied is not what is there", "BadBackup"),
         );
     }
     answers.insert(

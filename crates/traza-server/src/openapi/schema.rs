@@ -75,6 +75,22 @@ const SCORE_DIFF: &[(&str, &str)] = &[
 /// Shapes that are a list of members.
 const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     ("Error", &[("error", "string")]),
+    ("Gone", &[("error", "string"), ("tombstone", "Tombstone")]),
+    (
+        "Tombstone",
+        &[
+            ("schema", "u64"),
+            ("tenant?", "string"),
+            ("dataset_id", "u64"),
+            ("version_id", "string"),
+            ("requested_unix_ns", "u64"),
+            ("reason?", "string"),
+        ],
+    ),
+    (
+        "BadBackup",
+        &[("error", "string"), ("problems", "[string]")],
+    ),
     ("Health", &[("status", "string")]),
     ("OpenApi", &[("openapi", "string"), ("paths", "object")]),
     (
