@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use crate::Outcome;
 use crate::generate_all::{GenerateAll, Mode};
 use crate::shell::{cargo, run};
-use crate::{tidy, tools};
+use crate::{clients, tidy, tools};
 
 /// Runs the gate: every step, or only the named ones, and lists those that failed.
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         name: "format",
         run: || run(&mut cargo("fmt --all --check")),
@@ -48,6 +48,10 @@ const STEPS: [Step; 8] = [
     Step {
         name: "tests",
         run: tests,
+    },
+    Step {
+        name: "clients",
+        run: clients::run_tests,
     },
     Step {
         name: "doctests",

@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod bless;
 mod check;
+mod clients;
 mod crash;
 mod fuzz_smoke;
 pub mod generate_all;
