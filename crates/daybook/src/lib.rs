@@ -33,7 +33,7 @@ pub fn command() -> clap::Command {
 
 /// Runs `daybook` with these arguments, the program's name first.
 pub fn main_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    run(args, "daybook", cli::Cli::run)
+    run(verb::trace::fill_folder(args), "daybook", cli::Cli::run)
 }
 
 /// Runs `omniloop` with these arguments, the program's name first.

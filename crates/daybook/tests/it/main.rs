@@ -40,4 +40,6 @@ mod trace;
 #[cfg(test)]
 mod trace_export;
 #[cfg(test)]
+mod trace_server;
+#[cfg(test)]
 mod verify;

@@ -1,16 +1,18 @@
 //! `daybook trace annotate|annotations`: what is noted beside the spans.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use serde::de::IgnoredAny;
 use serde_json::json;
 use traza::json::Value;
 use traza::logs::annotation::{Annotation, Subject};
 use traza::store::{Annotated, AnnotationFilter};
 
+use super::place::{Place, PlaceArgs};
+use super::server::{Server, Target};
 use super::{folder, now_ns, stored};
-use crate::failure::{DONE, Outcome};
+use crate::failure::{DONE, Failure, Outcome};
 use crate::moment::moment;
 use crate::output::Out;
 use crate::styles::{FAINT, STRONG};
@@ -21,10 +23,11 @@ use crate::text::{shorten, wall_time};
 #[command(group(ArgGroup::new("subject").required(true).args(["trace", "session", "experiment"]).multiple(true)), after_help = "Examples:
   daybook trace annotate traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736 quality 0.4 --source human:ann
   daybook trace annotate traces/ --session user-4711 resolved true --comment 'asked again a day later'
-  daybook trace annotate traces/ --experiment 3 --example ex-1 pass true --source eval:nightly")]
+  daybook trace annotate traces/ --experiment 3 --example ex-1 pass true --source eval:nightly
+  daybook trace annotate --url http://127.0.0.1:4318 --session user-4711 resolved true")]
 pub(super) struct AnnotateArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// What is judged.
     name: String,
     /// The judgment: JSON, or else a text.
@@ -67,10 +70,11 @@ pub(super) struct AnnotateArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace annotations traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736
-  daybook trace annotations traces/ --name quality --source human: --since -7d --json")]
+  daybook trace annotations traces/ --name quality --source human: --since -7d --json
+  daybook trace annotations --url http://127.0.0.1:4318 --name quality")]
 pub(super) struct AnnotationsArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// Naming this trace, also by one of its spans or in a score.
     #[arg(long, value_name = "ID")]
     trace: Option<String>,
@@ -125,12 +129,20 @@ pub(super) fn annotate(args: &AnnotateArgs) -> Outcome {
         comment: args.comment.clone(),
         timestamp_ns: now_ns(),
     };
-    let store = folder::open_to_change(&args.dir)?;
-    let done = store.annotate(annotation)?;
+    let is_recorded = match args.place.place()? {
+        Place::Folder(dir) => {
+            let done = folder::open_to_change(dir)?.annotate(annotation)?;
+            matches!(done, Annotated::Recorded)
+        }
+        Place::Server(server) => {
+            let target = Target::new("/v1/annotations");
+            server.post::<IgnoredAny>(&target, &annotation.to_json())?;
+            true
+        }
+    };
     let mut out = Out::for_json(args.json);
-    let is_recorded = matches!(done, Annotated::Recorded);
     if args.json {
-        out.json(&json!({ "path": args.dir, "recorded": is_recorded }))?;
+        out.json(&json!({ "path": args.place.name(), "recorded": is_recorded }))?;
     } else if is_recorded {
         out.line("recorded")?;
     } else {
@@ -153,11 +165,45 @@ pub(super) fn annotations(args: &AnnotationsArgs) -> Outcome {
     filter.since = args.since;
     filter.until = args.until;
     filter.limit = (args.limit > 0).then_some(args.limit);
-    let found = folder::open_to_read(&args.dir)?.annotations(&filter);
+    let found = match args.place.place()? {
+        Place::Folder(dir) => folder::open_to_read(dir)?.annotations(&filter),
+        Place::Server(server) => {
+            let target = Target::new("/v1/annotations")
+                .with_some("trace_id", args.trace.as_deref())
+                .with_some("span_id", args.span.as_deref())
+                .with_some("session_id", args.session.as_deref())
+                .with_some("experiment_id", args.experiment)
+                .with_some("example_id", args.example.as_deref())
+                .with_some("name", args.name.as_deref())
+                .with_some("source", args.source.as_deref())
+                .with_some("tenant", args.tenant.as_deref())
+                .with_some("since_ns", args.since)
+                .with_some("until_ns", args.until)
+                .with_some("limit", filter.limit);
+            of_answer(&server, &server.get(&target)?, "annotations")?
+        }
+    };
     let mut out = Out::for_json(args.json);
     list(&mut out, &found, args.json)?;
     out.flush()?;
     Ok(DONE)
+}
+
+/// The annotations that an answer of a server has as this member.
+pub(super) fn of_answer(
+    server: &Server,
+    body: &[u8],
+    member: &str,
+) -> Result<Vec<Annotation>, Failure> {
+    let document = Value::parse(body).map_err(|error| server.strange(&error))?;
+    let list = document.as_object().and_then(|members| members.get(member));
+    let Some(Value::Array(list)) = list else {
+        return Err(server.strange(&format_args!("it has no list of {member}")));
+    };
+    list.iter()
+        .map(|each| Annotation::from_json(each.to_string().as_bytes()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| server.strange(&error))
 }
 
 /// Annotations as a listing, or as they are stored.

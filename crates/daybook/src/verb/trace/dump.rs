@@ -48,6 +48,7 @@ impl From<io::Error> for End {
 }
 
 pub(super) fn run(args: &DumpArgs) -> Outcome {
+    args.no_server.check(&[&args.path])?;
     match kind_of(&args.path)? {
         Kind::Segment => {}
         other => {

@@ -1,14 +1,17 @@
 //! `daybook trace erase|erasures|receipt`: what is forgotten, with a proof.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{ArgGroup, Args};
-use serde_json::{Value, json};
-use traza::logs::tombstone::{Erasure, Subject};
-use traza::store::{ErasureFailure, Receipt, Standing, Store, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use traza::logs::tombstone::Subject;
+use traza::store::{Store, StoreError};
 
-use super::{folder, now_ns};
+use super::place::{Place, PlaceArgs};
+use super::server::{Server, Target};
+use super::{folder, now_ns, stored};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::styles::{BAD, GOOD, STRONG, WARN};
@@ -32,10 +35,11 @@ const INCONCLUSIVE: u8 = 3;
   daybook trace erase traces/ --trace 4bf92f3577b34da6a3ce929d0e0e4736
   daybook trace erase traces/ --trace 4bf9… --span 00f067aa0ba902b7 --tenant acme
   daybook trace erase traces/ --session user-4711 --json
-  daybook trace erase traces/ --all-of-tenant acme")]
+  daybook trace erase traces/ --all-of-tenant acme
+  daybook trace erase --url http://127.0.0.1:4318 --session user-4711")]
 pub(super) struct EraseArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The trace; with --span only that span of it.
     #[arg(long, value_name = "ID")]
     trace: Option<String>,
@@ -67,10 +71,11 @@ pub(super) struct EraseArgs {
 /// The erasures of a store, and why those that are pending could not be carried out when that was tried last.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  daybook trace erasures traces/")]
+  daybook trace erasures traces/
+  daybook trace erasures --url http://127.0.0.1:4318")]
 pub(super) struct ErasuresArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
@@ -83,10 +88,11 @@ pub(super) struct ErasuresArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace receipt traces/ latest
-  daybook trace receipt traces/ 3 --json")]
+  daybook trace receipt traces/ 3 --json
+  daybook trace receipt --url http://127.0.0.1:4318 latest")]
 pub(super) struct ReceiptArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The number of the erasure, or `latest`.
     erasure: String,
     /// Prints JSON.
@@ -121,16 +127,102 @@ impl EraseArgs {
     }
 }
 
+/// A receipt, of a store or of a server.
+#[derive(Deserialize)]
+struct Receipt {
+    erasure_id: u64,
+    subject: Value,
+    requested_unix_ns: u64,
+    domains: Vec<Domain>,
+    result: Verdict,
+    conclusive: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Erased,
+    NotErased,
+}
+
+/// A part of a store that was searched.
+#[derive(Deserialize)]
+struct Domain {
+    domain: String,
+    result: String,
+    detail: String,
+    #[serde(default)]
+    items: Vec<String>,
+}
+
+/// An erasure, as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    id: u64,
+    subject: Value,
+    requested_unix_ns: u64,
+    settled: bool,
+    generation: Option<u64>,
+    /// Why it could not be carried out; a server does not tell.
+    failure: Option<Failed>,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    failed_unix_ns: u64,
+    reason: String,
+}
+
+/// An erasure, as a server spells it.
+#[derive(Deserialize)]
+struct Told {
+    id: u64,
+    subject: Value,
+    requested_unix_ns: u64,
+    settle: Option<Settled>,
+}
+
+#[derive(Deserialize)]
+struct Settled {
+    generation: u64,
+}
+
+#[derive(Deserialize)]
+struct ToldAll {
+    erasures: Vec<Told>,
+}
+
 pub(super) fn erase(args: &EraseArgs) -> Outcome {
-    let store = folder::open_to_change(&args.dir)?;
-    let id = store.erase(args.subject(), now_ns())?;
-    store.resume_erasures()?;
-    show(&store, id, args.json)
+    match args.place.place()? {
+        Place::Folder(dir) => {
+            let store = folder::open_to_change(dir)?;
+            let id = store.erase(args.subject(), now_ns())?;
+            store.resume_erasures()?;
+            show(&receipt_of_store(&store, id)?, args.json)
+        }
+        Place::Server(server) => {
+            let body = format!("{{\"subject\":{}}}", args.subject().to_json());
+            let told: Told = server.post(&Target::new("/v1/erasures"), &body)?;
+            show(&receipt_of_server(&server, told.id)?, args.json)
+        }
+    }
 }
 
 pub(super) fn receipt(args: &ReceiptArgs) -> Outcome {
-    let store = folder::open_to_read(&args.dir)?;
-    show_named(&store, &args.erasure, args.json)
+    match args.place.place()? {
+        Place::Folder(dir) => {
+            let store = folder::open_to_read(dir)?;
+            show_named(&store, &args.erasure, args.json)
+        }
+        Place::Server(server) => {
+            let all = || -> Result<Vec<u64>, Failure> {
+                let told = told_by(&server)?;
+                Ok(told.iter().map(|erasure| erasure.id).collect())
+            };
+            let id = named(&args.erasure, all, &args.place.name())?;
+            show(&receipt_of_server(&server, id)?, args.json)
+        }
+    }
 }
 
 /// The receipt of an erasure in a folder that nobody may be serving meanwhile.
@@ -138,7 +230,7 @@ pub(crate) fn receipt_alone(dir: &Path, erasure: &str, as_json: bool) -> Outcome
     let store = match folder::open_alone(dir) {
         Err(StoreError::Busy { .. }) => {
             let what = format!("a server is using the directory {}", dir.display());
-            let hint = "ask it: GET /v1/erasures/ID/verify";
+            let hint = "ask it: `daybook trace receipt --url URL ID`";
             return Err(Failure::new(what).with_hint(hint));
         }
         other => other?,
@@ -147,91 +239,110 @@ pub(crate) fn receipt_alone(dir: &Path, erasure: &str, as_json: bool) -> Outcome
 }
 
 fn show_named(store: &Store, erasure: &str, as_json: bool) -> Outcome {
-    let id = match erasure {
-        "latest" => store.erasures().iter().map(|erasure| erasure.id).max(),
-        number => number.parse().ok(),
-    };
-    let Some(id) = id else {
-        let hint = format!(
-            "`daybook trace erasures {}` lists them",
-            store.dir().display()
-        );
-        let what = format!("there is no erasure {erasure}");
-        return Err(Failure::new(what).with_hint(hint));
-    };
-    show(store, id, as_json)
+    let all = || Ok(store.erasures().iter().map(|erasure| erasure.id).collect());
+    let id = named(erasure, all, &store.dir().display().to_string())?;
+    show(&receipt_of_store(store, id)?, as_json)
 }
 
-fn show(store: &Store, id: u64, as_json: bool) -> Outcome {
+/// The number of an erasure.
+fn named(
+    erasure: &str,
+    all: impl FnOnce() -> Result<Vec<u64>, Failure>,
+    place: &str,
+) -> Result<u64, Failure> {
+    let id = match erasure {
+        "latest" => all()?.into_iter().max(),
+        number => number.parse().ok(),
+    };
+    id.ok_or_else(|| {
+        let hint = format!("`daybook trace erasures {place}` lists them");
+        Failure::new(format!("there is no erasure {erasure}")).with_hint(hint)
+    })
+}
+
+fn receipt_of_store(store: &Store, id: u64) -> Result<Value, Failure> {
     let receipt = store.receipt(id)?;
+    serde_json::to_value(receipt).map_err(|error| Failure::new(format!("the receipt: {error}")))
+}
+
+fn receipt_of_server(server: &Server, id: u64) -> Result<Value, Failure> {
+    server.read(&Target::new("/v1/erasures").part(id).part("verify"))
+}
+
+fn told_by(server: &Server) -> Result<Vec<Told>, Failure> {
+    let all: ToldAll = server.read(&Target::new("/v1/erasures"))?;
+    Ok(all.erasures)
+}
+
+fn show(document: &Value, as_json: bool) -> Outcome {
+    let receipt = Receipt::deserialize(document)
+        .map_err(|error| Failure::new(format!("the receipt is not understood: {error}")))?;
     let mut out = Out::for_json(as_json);
     if as_json {
-        out.json(&receipt)?;
+        out.json(document)?;
     } else {
         in_words(&mut out, &receipt)?;
     }
     out.flush()?;
-    Ok(match (receipt.is_erased, receipt.is_conclusive) {
-        (true, true) => DONE,
-        (true, false) => INCONCLUSIVE,
-        (false, _) => NOT_ERASED,
+    Ok(match (receipt.result, receipt.conclusive) {
+        (Verdict::Erased, true) => DONE,
+        (Verdict::Erased, false) => INCONCLUSIVE,
+        (Verdict::NotErased, _) => NOT_ERASED,
     })
 }
 
 fn in_words(out: &mut Out, receipt: &Receipt) -> std::io::Result<()> {
-    let (style, word) = match (receipt.is_erased, receipt.is_conclusive) {
-        (true, true) => (GOOD, "erased"),
-        (true, false) => (WARN, "erased, and something asks for a person's judgment"),
-        (false, _) => (BAD, "not erased"),
+    let (style, word) = match (receipt.result, receipt.conclusive) {
+        (Verdict::Erased, true) => (GOOD, "erased"),
+        (Verdict::Erased, false) => (WARN, "erased, and something asks for a person's judgment"),
+        (Verdict::NotErased, _) => (BAD, "not erased"),
     };
     out.line(format_args!(
         "{STRONG}erasure {}{STRONG:#} of {}, asked for {}: {style}{word}{style:#}",
         receipt.erasure_id,
-        receipt.subject.to_json(),
+        clean(&receipt.subject.to_string()),
         wall_time(receipt.requested_unix_ns)
     ))?;
     for domain in &receipt.domains {
-        let (style, word) = match domain.standing {
-            Standing::Clear => (GOOD, "clear"),
-            Standing::HoldsData => (BAD, "holds data"),
-            Standing::Attention => (WARN, "attention"),
-            Standing::RetainedByDesign => (WARN, "retained by design"),
+        let style = match domain.result.as_str() {
+            "clear" => GOOD,
+            "holds-data" => BAD,
+            _ => WARN,
         };
         out.line(format_args!(
-            "  {:<16} {style}{word}{style:#}: {}",
-            domain.name, domain.detail
+            "  {:<16} {style}{}{style:#}: {}",
+            clean(&domain.domain),
+            clean(&domain.result.replace('-', " ")),
+            clean(&domain.detail)
         ))?;
         for item in &domain.items {
-            out.line(format_args!("    {item}"))?;
+            out.line(format_args!("    {}", clean(item)))?;
         }
     }
     Ok(())
 }
 
 pub(super) fn erasures(args: &ErasuresArgs) -> Outcome {
-    let store = folder::open_to_read(&args.dir)?;
-    let erasures = store.erasures();
-    let failures = store.erasure_failures();
-    let failure_of = |erasure: &Erasure| failures.iter().find(|failure| failure.id == erasure.id);
+    let listed = match args.place.place()? {
+        Place::Folder(dir) => listed(&folder::open_to_read(dir)?),
+        Place::Server(server) => told_by(&server)?.into_iter().map(Listed::from).collect(),
+    };
     let mut out = Out::for_json(args.json);
     if args.json {
-        let erasures = erasures
-            .iter()
-            .map(|erasure| document(erasure, failure_of(erasure)));
-        out.json(&erasures.collect::<Vec<_>>())?;
+        out.json(&listed)?;
     } else {
-        for erasure in &erasures {
-            let state = match &erasure.settle {
-                Some(settle) => format!("settled in generation {}", settle.generation),
+        for erasure in &listed {
+            let state = match erasure.generation {
+                Some(generation) => format!("settled in generation {generation}"),
                 None => "pending".to_owned(),
             };
             out.line(format_args!(
                 "{:>4}  {}  {}  {state}",
                 erasure.id,
                 wall_time(erasure.requested_unix_ns),
-                erasure.scope.subject.to_json()
+                clean(&erasure.subject.to_string())
             ))?;
-            if let Some(failure) = failure_of(erasure) {
+            if let Some(failure) = &erasure.failure {
                 out.line(format_args!(
                     "      {BAD}failed{BAD:#} {}: {}",
                     wall_time(failure.failed_unix_ns),
@@ -244,15 +355,34 @@ pub(super) fn erasures(args: &ErasuresArgs) -> Outcome {
     Ok(DONE)
 }
 
-fn document(erasure: &Erasure, failure: Option<&ErasureFailure>) -> Value {
-    // It is JSON of the log's own writer.
-    let subject = serde_json::from_str(&erasure.scope.subject.to_json()).unwrap_or(Value::Null);
-    json!({
-        "id": erasure.id, "subject": subject, "requested_unix_ns": erasure.requested_unix_ns,
-        "settled": erasure.settle.is_some(),
-        "generation": erasure.settle.as_ref().map(|settle| settle.generation),
-        "failure": failure.map(|failure| {
-            json!({ "failed_unix_ns": failure.failed_unix_ns, "reason": failure.reason })
-        }),
-    })
+fn listed(store: &Store) -> Vec<Listed> {
+    let failures = store.erasure_failures();
+    let erasures = store.erasures().into_iter().map(|erasure| {
+        let failure = failures.iter().find(|failure| failure.id == erasure.id);
+        Listed {
+            id: erasure.id,
+            subject: stored(&erasure.scope.subject.to_json()),
+            requested_unix_ns: erasure.requested_unix_ns,
+            settled: erasure.settle.is_some(),
+            generation: erasure.settle.map(|settle| settle.generation),
+            failure: failure.map(|failure| Failed {
+                failed_unix_ns: failure.failed_unix_ns,
+                reason: failure.reason.clone(),
+            }),
+        }
+    });
+    erasures.collect()
+}
+
+impl From<Told> for Listed {
+    fn from(told: Told) -> Self {
+        Self {
+            id: told.id,
+            subject: told.subject,
+            requested_unix_ns: told.requested_unix_ns,
+            settled: told.settle.is_some(),
+            generation: told.settle.map(|settle| settle.generation),
+            failure: None,
+        }
+    }
 }

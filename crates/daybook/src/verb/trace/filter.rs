@@ -5,6 +5,7 @@ use traza::content;
 use traza::json::Value;
 use traza::store::{Filter, Sort};
 
+use super::server::Target;
 use crate::amounts::nanos;
 use crate::failure::Failure;
 use crate::moment::moment;
@@ -90,6 +91,43 @@ impl FilterArgs {
     }
 }
 
+impl FilterArgs {
+    /// What a server is asked for: the spans at `path` that the conditions hold for, with `words` besides.
+    pub(super) fn target(&self, path: &str, words: &[String]) -> Result<Target, Failure> {
+        if !self.trace_id.is_empty() || !self.span_id.is_empty() {
+            let what = "a server does not look for spans by --trace-id and --span-id";
+            let hint = "`daybook trace get` shows all spans of a trace";
+            return Err(Failure::new(what).with_hint(hint));
+        }
+        let content = content_query(self.text.iter().chain(words))?;
+        let mut target = Target::new(path)
+            .with_some("service", self.service.as_deref())
+            .with_some("name", self.name.as_deref())
+            .with_some("status", self.status.as_deref())
+            .with_some("session", self.session.as_deref())
+            .with_some("tenant", self.tenant.as_deref())
+            .with_some("min_duration_ns", self.min_duration)
+            .with_some("max_duration_ns", self.max_duration)
+            .with_some("since_ns", self.since)
+            .with_some("until_ns", self.until)
+            .with_some("content", content.map(|query| query.words().join(" ")));
+        for status in &self.not_status {
+            target = target.with("not_status", status);
+        }
+        for (prefix, attributes) in [("attr.", &self.attr), ("not_attr.", &self.not_attr)] {
+            for (key, value) in attributes {
+                target = target.with(&format!("{prefix}{key}"), value);
+            }
+        }
+        for (prefix, bounds) in [("min_attr.", &self.min_attr), ("max_attr.", &self.max_attr)] {
+            for (key, bound) in bounds {
+                target = target.with(&format!("{prefix}{key}"), bound);
+            }
+        }
+        Ok(target)
+    }
+}
+
 /// Text without a word would match nothing, which nobody asks for on purpose.
 fn content_query<'w>(
     texts: impl Iterator<Item = &'w String>,
@@ -129,6 +167,16 @@ impl Order {
             Self::Start => Some(false),
             Self::StartDescending => Some(true),
             Self::Duration | Self::DurationDescending => None,
+        }
+    }
+
+    /// How a server spells it; the order that it has without being asked is not spelled.
+    pub(super) fn parameter(self) -> Option<&'static str> {
+        match self {
+            Self::Start => None,
+            Self::StartDescending => Some("-start"),
+            Self::Duration => Some("duration"),
+            Self::DurationDescending => Some("-duration"),
         }
     }
 

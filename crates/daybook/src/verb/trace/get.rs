@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -12,6 +11,9 @@ use traza::span::Span;
 use super::filter::id;
 use super::folder;
 use super::line::{attributes, took, what};
+use super::place::{Place, PlaceArgs};
+use super::server::Target;
+use super::spans::of_answer;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::styles::{FAINT, HINT, STRONG, WARN};
@@ -30,10 +32,11 @@ const BAR: usize = 24;
 #[command(after_help = "Examples:
   daybook trace get traces/ 4bf92f3577b34da6a3ce929d0e0e4736
   daybook trace get traces/ 4bf92f3577b34da6a3ce929d0e0e4736 --attributes
+  daybook trace get --url http://127.0.0.1:4318 4bf92f3577b34da6a3ce929d0e0e4736
   daybook trace get traces/ t1 --tenant acme --json | jq '.spans[].name'")]
 pub(super) struct GetArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The trace. An id that no argument can hold, such as one with a NUL, is written as a JSON string.
     #[arg(value_parser = id)]
     trace_id: String,
@@ -49,15 +52,20 @@ pub(super) struct GetArgs {
 }
 
 pub(super) fn run(args: &GetArgs) -> Outcome {
-    let store = folder::open_to_read(&args.dir)?;
-    let spans = store.get_trace(&args.trace_id, args.tenant.as_deref())?;
-    drop(store);
+    let tenant = args.tenant.as_deref();
+    let spans = match args.place.place()? {
+        Place::Folder(dir) => folder::open_to_read(dir)?.get_trace(&args.trace_id, tenant)?,
+        Place::Server(server) => {
+            let target = Target::new("/v1/traces").part(&args.trace_id);
+            let found = server.find(&target.with_some("tenant", tenant))?;
+            let spans = found.map(|body| of_answer(&server, &body)).transpose()?;
+            spans.unwrap_or_default()
+        }
+    };
     if spans.is_empty() {
         let id = shorten(&args.trace_id, 80);
-        return Err(Failure::new(format!(
-            "no trace {id} in {}",
-            args.dir.display()
-        )));
+        let place = args.place.name();
+        return Err(Failure::new(format!("no trace {id} in {place}")));
     }
     let mut out = Out::for_json(args.json);
     if args.json {

@@ -13,18 +13,23 @@ mod get;
 mod highlight;
 mod ingest;
 mod line;
+mod place;
 mod query;
+mod server;
 mod sessions;
+mod spans;
 mod stats;
 mod upkeep;
 
 pub(crate) use erase::receipt_alone;
+pub(crate) use place::fill_folder;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use durable::{Clock as _, SystemClock};
 
+use self::place::NoServer;
 use crate::failure::{Failure, Outcome};
 
 /// Takes spans into a store of traces, and answers questions about them.
@@ -32,11 +37,16 @@ use crate::failure::{Failure, Outcome};
 /// A store is a folder. One process writes it at a time, others can ask it meanwhile; a verb that would change it has the
 /// exit code 2 while another process writes. A single segment
 /// of it is shown by `dump` as it stands, of version 8, 7 or 6.
+///
+/// While a server has the store, the verbs ask the server: `--url` and its address take the place of the folder, or the
+/// address is written where the folder would stand. The token is that of `--token`, or else of the environment,
+/// `TRAZA_TOKEN`. The verbs compact, pins, restore and dump need the folder.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace ingest traces/ spans.jsonl
   daybook trace query traces/ --status error --since -1h
   daybook trace get traces/ 4bf92f3577b34da6a3ce929d0e0e4736
+  daybook trace query --url http://127.0.0.1:4318 --status error
   daybook trace search traces/ refund order
   daybook trace export traces/ -o spans.jsonl
   daybook trace pin traces/ before-upgrade
@@ -91,6 +101,8 @@ struct DumpArgs {
     /// Shows the attributes too.
     #[arg(long)]
     attributes: bool,
+    #[command(flatten)]
+    no_server: NoServer,
 }
 
 fn now_ns() -> u64 {
@@ -107,12 +119,9 @@ fn json_value(text: &str) -> Result<traza::json::Value, String> {
     traza::json::Value::parse(text.as_bytes()).map_err(|error| error.to_string())
 }
 
-/// There is nothing of that number in the store at `dir`; `verb` lists what there is.
-fn no_such(what: &str, id: u64, verb: &str, dir: &std::path::Path) -> Failure {
-    let hint = format!(
-        "`daybook trace {verb} list {}` shows what there is",
-        dir.display()
-    );
+/// There is nothing of that number in the store at `place`; `verb` lists what there is.
+fn no_such(what: &str, id: u64, verb: &str, place: &str) -> Failure {
+    let hint = format!("`daybook trace {verb} list {place}` shows what there is");
     Failure::new(format!("there is no {what} {id}")).with_hint(hint)
 }
 

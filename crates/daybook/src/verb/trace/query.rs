@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 
 use anstream::eprintln;
 use clap::Args;
@@ -13,6 +12,8 @@ use super::filter::{FilterArgs, Order};
 use super::folder;
 use super::highlight::{Highlight, highlights};
 use super::line::{attributes, span_line};
+use super::place::{Place, PlaceArgs};
+use super::spans;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::styles::{FAINT, STRONG};
@@ -27,10 +28,11 @@ const ARGUMENT_LEN_MAX: usize = 4096;
   daybook trace query traces/ --status error --since -1h
   daybook trace query traces/ --service bot --min-duration 2s --sort -duration --limit 10
   daybook trace query traces/ --attr gen_ai.request.model=gpt-4o --min-attr gen_ai.usage.input_tokens=1000
+  daybook trace query --url http://127.0.0.1:4318 --status error --limit 0
   daybook trace query traces/ --text 'refund order' --json | jq -r '.spans[].trace_id'")]
 pub(super) struct QueryArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -44,10 +46,11 @@ pub(super) struct QueryArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace search traces/ refund order
+  daybook trace search --url http://127.0.0.1:4318 refund order
   daybook trace search traces/ timeout --status error --since -1d --limit 0")]
 pub(super) struct SearchArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// What to look for.
     #[arg(required = true)]
     words: Vec<String>,
@@ -82,17 +85,17 @@ fn cursor(text: &str) -> Result<Cursor, String> {
 }
 
 pub(super) fn query(args: &QueryArgs) -> Outcome {
-    answer(&args.dir, &args.filter, &args.page, &[])
+    answer(&args.place, &args.filter, &args.page, &[])
 }
 
 pub(super) fn search(args: &SearchArgs) -> Outcome {
-    answer(&args.dir, &args.filter, &args.page, &args.words)
+    answer(&args.place, &args.filter, &args.page, &args.words)
 }
 
-fn answer(dir: &Path, filter: &FilterArgs, args: &PageArgs, words: &[String]) -> Outcome {
-    let mut query = Query::new(filter.filter(words)?);
+fn answer(place: &PlaceArgs, filter: &FilterArgs, args: &PageArgs, given: &[String]) -> Outcome {
+    let mut query = Query::new(filter.filter(given)?);
     let words = match &query.filter.content {
-        Some(content) if !words.is_empty() => content.words().to_vec(),
+        Some(content) if !given.is_empty() => content.words().to_vec(),
         _ => Vec::new(),
     };
     query.limit = if args.limit == 0 {
@@ -107,15 +110,29 @@ fn answer(dir: &Path, filter: &FilterArgs, args: &PageArgs, words: &[String]) ->
         let what = "the cursor is a place in another order of starts than --sort";
         return Err(Failure::new(what).with_hint("narrow with --since and --until instead"));
     }
-    let store = folder::open_to_read(dir)?;
-    let mut page = store.query(&query)?;
-    drop(store);
+    let mut looked = None;
+    let mut page = match place.place()? {
+        Place::Folder(dir) => {
+            let page = folder::open_to_read(dir)?.query(&query)?;
+            looked = Some(page.cost.spans_examined);
+            page
+        }
+        Place::Server(server) => {
+            let target = filter.target("/v1/spans", given)?;
+            let target = target.with_some("sort", args.sort.parameter());
+            if args.sort.is_descending().is_some() {
+                spans::in_pages(&server, &target, query.after.take(), query.limit)?
+            } else {
+                spans::sorted(&server, &target, query.limit)?
+            }
+        }
+    };
     if args.sort.is_descending().is_none() {
         page.next = None;
     }
     let mut out = Out::for_json(args.json);
     if args.json {
-        print_json(&mut out, &page, &words)?;
+        print_json(&mut out, &page, looked, &words)?;
         out.flush()?;
         return Ok(DONE);
     }
@@ -135,13 +152,13 @@ fn answer(dir: &Path, filter: &FilterArgs, args: &PageArgs, words: &[String]) ->
     }
     out.flush()?;
     if !out.is_closed() {
-        tell(&page, args);
+        tell(&page, looked, args);
     }
     Ok(DONE)
 }
 
-/// The spans stand as they are stored.
-fn print_json(out: &mut Out, page: &Page, words: &[String]) -> io::Result<()> {
+/// The spans stand as they are stored. How many were looked at, a server does not tell.
+fn print_json(out: &mut Out, page: &Page, looked: Option<u64>, words: &[String]) -> io::Result<()> {
     out.write_all(b"{\"spans\":[")?;
     for (index, span) in page.spans.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
@@ -160,18 +177,19 @@ fn print_json(out: &mut Out, page: &Page, words: &[String]) -> io::Result<()> {
     let cost = page.cost;
     let cost = json!({
         "elapsed_ns": cost.elapsed_ns, "segments_examined": cost.segments_examined,
-        "segments_pruned": cost.segments_pruned, "spans_examined": cost.spans_examined,
+        "segments_pruned": cost.segments_pruned, "spans_examined": looked,
     });
     let next = json!(page.next.as_ref().map(Cursor::to_token));
     writeln!(out, "\n],\"next_cursor\":{next},\"cost\":{cost}}}")
 }
 
-fn tell(page: &Page, args: &PageArgs) {
+fn tell(page: &Page, looked: Option<u64>, args: &PageArgs) {
     let cost = page.cost;
-    let looked = count(cost.spans_examined, "span");
+    let looked = looked.map(|looked| format!(", {} looked at", count(looked, "span")));
     eprintln!(
-        "{FAINT}{} found, {looked} looked at in {}; {} of {} left out by their times{FAINT:#}",
+        "{FAINT}{} found{} in {}; {} of {} left out by their times{FAINT:#}",
         page.spans.len(),
+        looked.unwrap_or_default(),
         duration(cost.elapsed_ns),
         cost.segments_pruned,
         count(cost.segments_examined as u64, "segment"),
@@ -194,6 +212,12 @@ fn command_with(given: impl Iterator<Item = OsString>, cursor: &str) -> String {
         let text = word.to_string_lossy();
         if text == "--cursor" {
             given.next();
+        } else if text == "--token" {
+            // Not everybody who sees the screen is to see it.
+            given.next();
+            words.push("--token …".to_owned());
+        } else if text.starts_with("--token=") {
+            words.push("--token …".to_owned());
         } else if !text.starts_with("--cursor=") {
             words.push(quoted(&word));
         }
@@ -229,6 +253,10 @@ mod tests {
         assert_eq!(
             given(&["daybook", "--cursor", "OLD", "d", "--cursor=OLD"]),
             "daybook d --cursor NEW"
+        );
+        assert_eq!(
+            given(&["daybook", "--token", "secret", "d", "--token=secret"]),
+            "daybook --token … d --token … --cursor NEW"
         );
     }
 }

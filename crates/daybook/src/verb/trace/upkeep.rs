@@ -5,11 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use durable::RealFs;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use traza::store::{Pin, StoreOptions};
 
 use super::cold_codec::ColdCodecArgs;
 use super::folder;
+use super::place::{NoServer, Place, PlaceArgs};
+use super::server::Target;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
 use crate::text::{bytes, count, wall_time};
@@ -27,6 +31,8 @@ pub(super) struct CompactArgs {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    no_server: NoServer,
 }
 
 /// Seals what is buffered, and writes the manifest of a new generation, with the digest of every file.
@@ -34,10 +40,11 @@ pub(super) struct CompactArgs {
 /// `daybook verify` compares the store with it from then on.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  daybook trace checkpoint traces/ && daybook verify traces/")]
+  daybook trace checkpoint traces/ && daybook verify traces/
+  daybook trace checkpoint --url http://127.0.0.1:4318")]
 pub(super) struct CheckpointArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// Prints JSON.
     #[arg(long)]
     json: bool,
@@ -50,10 +57,11 @@ pub(super) struct CheckpointArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace pin traces/ before-upgrade
-  daybook trace unpin traces/ before-upgrade")]
+  daybook trace unpin traces/ before-upgrade
+  daybook trace pin --url http://127.0.0.1:4318 before-upgrade")]
 pub(super) struct PinArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The name: without slashes, and not beginning with a dot.
     label: String,
     /// Prints JSON.
@@ -71,6 +79,8 @@ pub(super) struct PinsArgs {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    no_server: NoServer,
 }
 
 /// Puts a pin, or a copy of one, in the place of a store. What the store held is gone afterwards.
@@ -92,9 +102,12 @@ pub(super) struct RestoreArgs {
     /// Prints JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    no_server: NoServer,
 }
 
 pub(super) fn compact(args: &CompactArgs) -> Outcome {
+    args.no_server.check(&[&args.dir])?;
     let mut options = StoreOptions::default();
     options.cold_codec = args.cold.codec();
     let store = folder::open_to_change_with(&args.dir, options)?;
@@ -123,43 +136,76 @@ pub(super) fn compact(args: &CompactArgs) -> Outcome {
 }
 
 pub(super) fn checkpoint(args: &CheckpointArgs) -> Outcome {
-    let store = folder::open_to_change(&args.dir)?;
-    let generation = store.checkpoint()?;
-    let files = store.manifest()?.files.len();
+    let (generation, files) = match args.place.place()? {
+        Place::Folder(dir) => {
+            let store = folder::open_to_change(dir)?;
+            let generation = store.checkpoint()?;
+            (generation, Some(store.manifest()?.files.len()))
+        }
+        Place::Server(server) => {
+            let Published { generation } = server.post(&Target::new("/v1/checkpoint"), "")?;
+            (generation, None)
+        }
+    };
     let mut out = Out::for_json(args.json);
     if args.json {
-        out.json(&json!({ "path": args.dir, "generation": generation, "files": files }))?;
+        let path = args.place.name();
+        out.json(&json!({ "path": path, "generation": generation, "files": files }))?;
     } else {
-        let files = count(files as u64, "file");
-        out.line(format_args!("generation {generation}, {files}"))?;
+        let files = files.map(|files| format!(", {}", count(files as u64, "file")));
+        let files = files.unwrap_or_default();
+        out.line(format_args!("generation {generation}{files}"))?;
     }
     out.flush()?;
     Ok(DONE)
 }
 
 pub(super) fn pin(args: &PinArgs) -> Outcome {
-    let store = folder::open_to_change(&args.dir)?;
-    let pin = store.pin(&args.label)?;
+    let (document, words) = match args.place.place()? {
+        Place::Folder(dir) => {
+            let pin = folder::open_to_change(dir)?.pin(&args.label)?;
+            (document(&pin), in_words(&pin))
+        }
+        Place::Server(server) => {
+            let target = backup(&args.label)?;
+            let Published { generation } = server.post(&target, "")?;
+            // What else a folder tells, a server does not.
+            let document = json!({
+                "label": args.label, "generation": generation, "files": null, "bytes": null,
+                "created_unix_ns": null,
+            });
+            (document, format!("{}: generation {generation}", args.label))
+        }
+    };
     let mut out = Out::for_json(args.json);
     if args.json {
-        out.json(&document(&pin))?;
+        out.json(&document)?;
     } else {
-        out.line(format_args!("kept {}", in_words(&pin)))?;
+        out.line(format_args!("kept {words}"))?;
     }
     out.flush()?;
     Ok(DONE)
 }
 
 pub(super) fn unpin(args: &PinArgs) -> Outcome {
-    let store = folder::open_to_change(&args.dir)?;
-    if !store.unpin(&args.label)? {
-        let hint = format!("`daybook trace pins {}` lists them", args.dir.display());
-        let what = format!("there is no pin {:?}", args.label);
-        return Err(Failure::new(what).with_hint(hint));
+    match args.place.place()? {
+        Place::Folder(dir) => {
+            if !folder::open_to_change(dir)?.unpin(&args.label)? {
+                let hint = format!("`daybook trace pins {}` lists them", dir.display());
+                let what = format!("there is no pin {:?}", args.label);
+                return Err(Failure::new(what).with_hint(hint));
+            }
+        }
+        Place::Server(server) => {
+            // Which is content when there was no such pin.
+            let target = backup(&args.label)?.part("release");
+            server.post::<IgnoredAny>(&target, "")?;
+        }
     }
     let mut out = Out::for_json(args.json);
     if args.json {
-        out.json(&json!({ "path": args.dir, "label": args.label, "released": true }))?;
+        let path = args.place.name();
+        out.json(&json!({ "path": path, "label": args.label, "released": true }))?;
     } else {
         out.line(format_args!("released {}", args.label))?;
     }
@@ -168,6 +214,7 @@ pub(super) fn unpin(args: &PinArgs) -> Outcome {
 }
 
 pub(super) fn pins(args: &PinsArgs) -> Outcome {
+    args.no_server.check(&[&args.dir])?;
     let store = folder::open_to_read(&args.dir)?;
     let pins = store.pins()?;
     let mut out = Out::for_json(args.json);
@@ -183,6 +230,7 @@ pub(super) fn pins(args: &PinsArgs) -> Outcome {
 }
 
 pub(super) fn restore(args: &RestoreArgs) -> Outcome {
+    args.no_server.check(&[&args.pin, &args.dir])?;
     let is_there = durable::Fs::exists(&RealFs, &args.dir.join("CURRENT"))
         .map_err(|error| Failure::io(&format!("cannot look at {}", args.dir.display()), &error))?;
     if is_there && !args.yes {
@@ -208,6 +256,23 @@ pub(super) fn restore(args: &RestoreArgs) -> Outcome {
     }
     out.flush()?;
     Ok(DONE)
+}
+
+/// A generation that a server has published.
+#[derive(Deserialize)]
+struct Published {
+    generation: u64,
+}
+
+/// Where a server has a pin. It takes the label as it stands in the path.
+fn backup(label: &str) -> Result<Target, Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    if label.is_empty() || !label.chars().all(is_plain) {
+        let what = format!("{label:?} is no name that a server takes");
+        let hint = "letters and digits of ASCII and -._~ are";
+        return Err(Failure::new(what).with_hint(hint));
+    }
+    Ok(Target::new("/v1/backups").part(label))
 }
 
 fn document(pin: &Pin) -> serde_json::Value {

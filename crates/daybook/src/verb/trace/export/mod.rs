@@ -17,6 +17,9 @@ use traza::store::{Query, Store};
 use self::text::Text;
 use super::filter::FilterArgs;
 use super::folder;
+use super::place::{Place, PlaceArgs};
+use super::server::{Server, Target};
+use super::spans;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::new_file::NewFile;
 use crate::output::Out;
@@ -29,6 +32,9 @@ const PAGE: usize = 4096;
 ///
 /// Where the store is damaged, what stands before is written, the place is named, and the exit code is 1. An output file
 /// appears only when it is whole.
+///
+/// A server is asked for page after page, each of which is as the store is then: what is taken in meanwhile may be there or
+/// not. Every page comes whole or ends the work, so that nothing is left out unnoticed.
 #[derive(Args, Debug)]
 #[command(after_help = "Formats:
   jsonl      One span per line, as it is stored: daybook trace ingest takes it in again.
@@ -43,10 +49,11 @@ Examples:
   daybook trace export traces/ -o spans.jsonl
   daybook trace export traces/ --since -1d --status error --format csv -o errors.csv
   daybook trace export traces/ --format parquet -o spans.parquet
+  daybook trace export --url http://127.0.0.1:4318 --status error --format parquet -o errors.parquet
   daybook trace export traces/ --tenant acme | daybook trace ingest acme/ -")]
 pub(super) struct TraceExportArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// The format.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
@@ -77,8 +84,12 @@ enum Format {
 
 pub(super) fn run(args: &TraceExportArgs) -> Outcome {
     let query = Query::new(args.filter.filter(&[])?);
-    let store = folder::open_to_read(&args.dir)?;
-    let mut pages = Pages::new(&store, query, args.limit);
+    let place = args.place.place()?;
+    let source = match &place {
+        Place::Folder(dir) => Source::Store(Box::new(folder::open_to_read(dir)?)),
+        Place::Server(server) => Source::Server(server, args.filter.target("/v1/spans", &[])?),
+    };
+    let mut pages = Pages::new(source, query, args.limit);
     let Some(output) = &args.output else {
         if args.format == Format::Parquet {
             let what =
@@ -87,7 +98,7 @@ pub(super) fn run(args: &TraceExportArgs) -> Outcome {
         }
         return to_stdout(pages, args.format);
     };
-    if stands_in(output, &args.dir) {
+    if matches!(place, Place::Folder(dir) if stands_in(output, dir)) {
         let what = format!("{} would stand in the store itself", output.display());
         return Err(Failure::new(what).with_hint("name a file in another folder"));
     }
@@ -151,9 +162,15 @@ fn stands_in(output: &Path, dir: &Path) -> bool {
     }
 }
 
+/// Where the spans come from.
+enum Source<'p> {
+    Store(Box<Store>),
+    Server(&'p Server, Target),
+}
+
 /// Goes through the answer page by page.
 struct Pages<'p> {
-    store: &'p Store,
+    source: Source<'p>,
     query: Query,
     left: u64,
     /// So many were handed out.
@@ -162,9 +179,9 @@ struct Pages<'p> {
 }
 
 impl<'p> Pages<'p> {
-    fn new(store: &'p Store, query: Query, limit: u64) -> Self {
+    fn new(source: Source<'p>, query: Query, limit: u64) -> Self {
         Self {
-            store,
+            source,
             query,
             left: if limit == 0 { u64::MAX } else { limit },
             spans: 0,
@@ -177,9 +194,19 @@ impl<'p> Pages<'p> {
         if self.has_ended {
             return Ok(None);
         }
-        self.query.limit = usize::try_from(self.left).map_or(PAGE, |left| left.min(PAGE));
-        let page = self.store.query(&self.query).map_err(|error| {
-            let failure = Failure::from(error);
+        let most = match self.source {
+            Source::Store(_) => PAGE,
+            Source::Server(..) => spans::PAGE,
+        };
+        self.query.limit = usize::try_from(self.left).map_or(most, |left| left.min(most));
+        let page = match &self.source {
+            Source::Store(store) => store.query(&self.query).map_err(Failure::from),
+            Source::Server(server, target) => {
+                let after = self.query.after.as_ref();
+                spans::page(server, target, after, self.query.limit)
+            }
+        };
+        let page = page.map_err(|failure| {
             let after = count(self.spans, "span");
             let message = format!("stopped after {after}: {}", failure.message);
             Failure { message, ..failure }

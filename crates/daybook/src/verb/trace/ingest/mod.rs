@@ -2,6 +2,7 @@
 
 mod field;
 mod items;
+mod sink;
 mod source;
 
 use std::io::{self, Write as _};
@@ -15,13 +16,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use traza::json::Value;
 use traza::otlp;
 use traza::span::{Span, SpanError};
-use traza::store::{self, Store, StoreOptions};
+use traza::store::{self, StoreOptions};
 
 use self::field::{field_at, object_at};
 use self::items::{Fault, Item, Items, Place, Step, What};
+use self::sink::Sink;
 use self::source::{Read, Source};
 use super::cold_codec::ColdCodecArgs;
 use super::folder;
+use super::place::{self, PlaceArgs};
 use crate::amounts::size;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::output::Out;
@@ -39,21 +42,25 @@ const BATCH_LEN_MAX: usize = 8 << 20;
 ///
 /// A span that is wrong ends the work: it is named with its file, line, offset and field. What stands before it is stored,
 /// nothing behind it is, and the exit code is 2. Ctrl-C ends the work in the same way, after the batch that is being stored.
+///
+/// A server is sent the same batches, and a batch again a few times when the server says that it is too much at the moment.
+/// When a batch counts as stored, and what is kept out of the spans, is for the server to say.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook trace ingest traces/ spans.jsonl
   daybook trace ingest traces/ --batch 5000 --durability flushed export-*.json
+  daybook trace ingest --url http://127.0.0.1:4318 spans.jsonl
   zcat old.jsonl.gz | daybook trace ingest traces/ -
   daybook trace ingest traces/ --payload-threshold 64KiB --acknowledge spans.jsonl | tail -1")]
 pub(super) struct IngestArgs {
-    /// The folder of the store.
-    dir: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// What to read; - is standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// When a batch counts as stored.
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Durability::Wal)]
-    durability: Durability,
+    /// When a batch counts as stored; wal when it is left out.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    durability: Option<Durability>,
     /// How many spans are stored at once. It may be fewer: when they are long, and when standard input pauses.
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
@@ -81,12 +88,40 @@ enum Durability {
     Flushed,
 }
 
-impl Durability {
-    fn of(self) -> store::Durability {
-        match self {
-            Self::Buffered => store::Durability::Buffered,
-            Self::Wal => store::Durability::Wal,
-            Self::Flushed => store::Durability::Flushed,
+impl IngestArgs {
+    fn durability(&self) -> store::Durability {
+        match self.durability {
+            Some(Durability::Buffered) => store::Durability::Buffered,
+            None | Some(Durability::Wal) => store::Durability::Wal,
+            Some(Durability::Flushed) => store::Durability::Flushed,
+        }
+    }
+
+    fn sink(&self) -> Result<Sink, Failure> {
+        match self.place.place()? {
+            place::Place::Folder(dir) => {
+                let mut options = StoreOptions::default();
+                options.durability = self.durability();
+                options.payload_threshold = self
+                    .payload_threshold
+                    .map(|threshold| usize::try_from(threshold).unwrap_or(usize::MAX));
+                options.cold_codec = self.cold.codec();
+                let store = folder::open_to_write(dir, options)?;
+                Ok(Sink::Store(Box::new(store)))
+            }
+            place::Place::Server(server) => {
+                for (is_given, name) in [
+                    (self.durability.is_some(), "--durability"),
+                    (self.payload_threshold.is_some(), "--payload-threshold"),
+                    (self.cold.codec().is_some(), "--cold-codec"),
+                ] {
+                    if is_given {
+                        let what = format!("{name} is for a folder: a server has its own");
+                        return Err(Failure::new(what).with_hint("`daybook serve` takes it"));
+                    }
+                }
+                Ok(Sink::Server(Box::new(server)))
+            }
         }
     }
 }
@@ -101,16 +136,14 @@ pub(super) fn run(args: &IngestArgs) -> Outcome {
         return Err(Failure::new("standard input can be read only once"));
     }
     let interrupted = listen()?;
-    let mut options = StoreOptions::default();
-    options.durability = args.durability.of();
-    options.payload_threshold = args
-        .payload_threshold
-        .map(|threshold| usize::try_from(threshold).unwrap_or(usize::MAX));
-    options.cold_codec = args.cold.codec();
-    let store = folder::open_to_write(&args.dir, options)?;
+    let sink = args.sink()?;
     let mut ingest = Ingest {
         args,
-        store: &store,
+        durability: match &sink {
+            Sink::Store(_) => Some(args.durability().as_str().to_owned()),
+            Sink::Server(_) => None,
+        },
+        sink: &sink,
         out: Out::for_json(args.json || args.acknowledge),
         interrupted,
         progress: Progress::of_bytes(sources.iter().map(Source::len).sum()),
@@ -126,10 +159,9 @@ pub(super) fn run(args: &IngestArgs) -> Outcome {
         .into_iter()
         .try_for_each(|mut source| ingest.source(&mut source));
     // Also when reading has failed: what was read before is whole.
-    let stored = ingest.store_batch().and_then(|()| match args.durability {
-        Durability::Buffered => store.flush().map(drop).map_err(Failure::from),
-        Durability::Wal | Durability::Flushed => Ok(()),
-    });
+    let stored = ingest
+        .store_batch()
+        .and_then(|()| sink.end(args.durability()));
     let was_interrupted = ingest.was_interrupted;
     drop(ingest.progress);
     let result = stored.and(read);
@@ -137,7 +169,8 @@ pub(super) fn run(args: &IngestArgs) -> Outcome {
     let summary = Summary {
         accepted: ingest.accepted,
         batches: ingest.batches,
-        durability: args.durability.of(),
+        durability: ingest.durability.take(),
+        is_server: matches!(sink, Sink::Server(_)),
         is_complete,
     };
     summary.print(&mut ingest.out, args)?;
@@ -169,14 +202,16 @@ fn listen() -> Result<Arc<AtomicBool>, Failure> {
 struct Summary {
     accepted: u64,
     batches: u64,
-    durability: store::Durability,
+    /// Nothing when a server was sent nothing.
+    durability: Option<String>,
+    is_server: bool,
     is_complete: bool,
 }
 
 impl Summary {
     fn print(&self, out: &mut Out, args: &IngestArgs) -> io::Result<()> {
         let facts = json!({
-            "accepted": self.accepted, "batches": self.batches, "durability": self.durability.as_str(),
+            "accepted": self.accepted, "batches": self.batches, "durability": self.durability,
             "complete": self.is_complete,
         });
         if args.acknowledge {
@@ -189,11 +224,13 @@ impl Summary {
                 batches => format!("{batches} batches"),
             };
             out.line(format_args!(
-                "accepted {} in {batches}, {}",
+                "accepted {} in {batches}{}",
                 count(self.accepted, "span"),
-                match self.durability {
-                    store::Durability::Wal => "durable in the log",
-                    _ => "durable in segments",
+                match self.durability.as_deref() {
+                    None => "",
+                    Some("wal") => ", durable in the log",
+                    Some("buffered") if self.is_server => ", in the memory of the server",
+                    Some(_) => ", durable in segments",
                 }
             ))?;
         }
@@ -203,7 +240,8 @@ impl Summary {
 
 struct Ingest<'i> {
     args: &'i IngestArgs,
-    store: &'i Store,
+    sink: &'i Sink,
+    durability: Option<String>,
     out: Out,
     interrupted: Arc<AtomicBool>,
     progress: Progress,
@@ -275,15 +313,16 @@ impl Ingest<'_> {
         self.batch_len = 0;
         while spans.len() > 0 {
             let batch = spans.by_ref().take(size).collect();
-            let accepted = self.store.ingest(batch)?.accepted as u64;
-            self.accepted += accepted;
+            let stored = self.sink.store(batch, self.args.durability())?;
+            self.accepted += stored.accepted;
             self.batches += 1;
+            self.durability = Some(stored.durability);
             if !self.args.acknowledge {
                 continue;
             }
             let mut line = json!({
-                "batch": self.batches, "accepted": accepted, "total": self.accepted,
-                "durability": self.args.durability.of().as_str(),
+                "batch": self.batches, "accepted": stored.accepted, "total": self.accepted,
+                "durability": self.durability,
             });
             if let Some(line) = line.as_object_mut().filter(|_| spans.len() == 0) {
                 line.insert("input".into(), self.input.as_str().into());
