@@ -115,9 +115,10 @@ pub(super) fn run(args: &SessionsArgs) -> Outcome {
         let listing = listing(&place, args)?;
         if args.json {
             out.json(&listing)?;
-        }
-        for session in listing.sessions.iter().filter(|_| !args.json) {
-            out.line(summary_line(session))?;
+        } else {
+            for session in &listing.sessions {
+                out.line(summary_line(session))?;
+            }
         }
     }
     out.flush()?;
