@@ -230,7 +230,8 @@ pub(crate) fn receipt_alone(dir: &Path, erasure: &str, as_json: bool) -> Outcome
     let store = match folder::open_alone(dir) {
         Err(StoreError::Busy { .. }) => {
             let what = format!("a server is using the directory {}", dir.display());
-            let hint = "ask it: GET /v1/erasures/ID/verify, or `daybook trace receipt --url URL ID`";
+            let hint =
+                "ask it: GET /v1/erasures/ID/verify, or `daybook trace receipt --url URL ID`";
             return Err(Failure::new(what).with_hint(hint));
         }
         other => other?,
