@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub use number::Number;
 pub(crate) use parse::Parser;
-pub use parse::{DEPTH_MAX, JsonError, JsonFault, REQUEST_VALUES_MAX};
+pub use parse::{DEPTH_MAX, JsonError, JsonFault, MEMORY_MAX};
 pub use write::{write_object, write_string, write_u64};
 
 /// The members of an object, sorted by the bytes of their names.
@@ -56,8 +56,7 @@ impl Value {
         Ok(value)
     }
 
-    /// [`Value::parse`] of what a client has sent: [`JsonFault::TooMany`] above [`REQUEST_VALUES_MAX`] values, so that a body takes a
-    /// bounded amount of memory.
+    /// [`Value::parse`] of what a client has sent: [`JsonFault::Memory`] for values that would take more than [`MEMORY_MAX`].
     ///
     /// # Errors
     /// Those of [`Value::parse`].

@@ -8,8 +8,13 @@ use super::{Number, Object, Value};
 /// Arrays and objects may nest fewer levels than this.
 pub const DEPTH_MAX: u32 = 128;
 
-/// A request may hold so many values: the smallest ones take two bytes each there, and twenty times that in memory.
-pub const REQUEST_VALUES_MAX: usize = 4 << 20;
+/// What the values of one text may take in memory, in bytes, as far as they can be told beforehand. Text of two bytes can
+/// become a value of more than a hundred times that.
+pub const MEMORY_MAX: usize = 256 << 20;
+/// A place in an array or an object.
+const SLOT_LEN: usize = size_of::<Value>();
+/// The first node of an object that is not empty, which has room for more members than most have.
+const NODE_LEN: usize = 11 * (size_of::<String>() + SLOT_LEN);
 
 /// Why bytes are not JSON, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +54,9 @@ pub enum JsonFault {
     /// Arrays and objects nest too deeply.
     #[error("nested {DEPTH_MAX} levels deep or deeper")]
     Depth,
-    /// A request holds more values than are taken in at one time.
-    #[error("more than {REQUEST_VALUES_MAX} values in one request")]
-    TooMany,
+    /// The values would take too much memory.
+    #[error("values that would take more than {MEMORY_MAX} bytes of memory")]
+    Memory,
     /// Something follows the value.
     #[error("trailing characters")]
     Trailing,
@@ -65,7 +70,8 @@ pub(crate) struct Parser<'a> {
     text: &'a str,
     position: usize,
     depth: u32,
-    values_left: usize,
+    /// What may still be taken, in bytes.
+    memory: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -75,7 +81,7 @@ impl<'a> Parser<'a> {
                 text,
                 position: 0,
                 depth: 0,
-                values_left: usize::MAX,
+                memory: usize::MAX,
             }),
             Err(e) => Err(JsonError {
                 offset: e.valid_up_to(),
@@ -84,10 +90,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// For bytes that a client has sent: with at most [`REQUEST_VALUES_MAX`] values.
+    /// For bytes that a client has sent: what they become is bounded by [`MEMORY_MAX`]. What is stored is read whatever it takes,
+    /// since it was taken in once.
     pub(crate) fn of_request(bytes: &'a [u8]) -> Result<Self, JsonError> {
         Ok(Self {
-            values_left: REQUEST_VALUES_MAX,
+            memory: MEMORY_MAX,
             ..Self::new(bytes)?
         })
     }
@@ -115,15 +122,22 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn value(&mut self) -> Result<Value, JsonError> {
-        match self.values_left.checked_sub(1) {
-            Some(left) => self.values_left = left,
-            None => return self.fail(JsonFault::TooMany),
-        }
         match self.peek() {
-            Some(b'"') => Ok(Value::String(self.string()?.into_owned())),
+            Some(b'"') => {
+                let text = self.string()?;
+                self.charge(text.len())?;
+                Ok(Value::String(text.into_owned()))
+            }
             Some(b'{') => {
                 let mut members = Object::new();
                 self.object(|parser, name| {
+                    // Behind the first node the others are half full at least.
+                    let room = if members.is_empty() {
+                        NODE_LEN
+                    } else {
+                        2 * SLOT_LEN
+                    };
+                    parser.charge(room + name.len())?;
                     let value = parser.value()?;
                     members.insert(name.into_owned(), value);
                     Ok(())
@@ -133,6 +147,7 @@ impl<'a> Parser<'a> {
             Some(b'[') => {
                 let mut items = Vec::new();
                 self.array(|parser| {
+                    parser.charge(SLOT_LEN)?;
                     items.push(parser.value()?);
                     Ok(())
                 })?;
@@ -143,6 +158,16 @@ impl<'a> Parser<'a> {
             Some(b'f') => self.literal("false").map(|()| Value::Bool(false)),
             Some(b'n') => self.literal("null").map(|()| Value::Null),
             _ => self.unexpected("a value"),
+        }
+    }
+
+    fn charge(&mut self, len: usize) -> Result<(), JsonError> {
+        match self.memory.checked_sub(len) {
+            Some(left) => {
+                self.memory = left;
+                Ok(())
+            }
+            None => self.fail(JsonFault::Memory),
         }
     }
 

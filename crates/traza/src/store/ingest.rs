@@ -153,6 +153,7 @@ where
 impl Shared {
     /// Appends the frame and shows the spans to readers. Answers the ticket of the frame.
     fn take_in(&self, spans: &[Arc<Span>], frame: Option<&[u8]>) -> Result<Option<u64>> {
+        let asked = Instant::now();
         let mut writer = self.meters.writer_wait.time(|| self.writer());
         if self.options.upkeep == Upkeep::Background {
             writer = self.wait_for_room(writer)?;
@@ -160,7 +161,9 @@ impl Shared {
         let ticket = match (frame, writer.log.is_some()) {
             (Some(frame), true) => {
                 let append = || self.append(&mut writer, frame);
-                Some(self.meters.log_write.time(append)?)
+                let ticket = self.meters.log_write.time(append)?;
+                self.meters.log_turn.record(asked.elapsed());
+                Some(ticket)
             }
             _ => None,
         };

@@ -64,26 +64,38 @@ impl Stage {
 
 /// The counters and times of a store.
 #[derive(Debug, Default)]
-pub(super) struct Meters {
+pub(crate) struct Meters {
     pub(super) spans_admitted: Counter,
     pub(super) batches_admitted: Counter,
     pub(super) spans_suppressed: Counter,
     pub(super) log_commits: Counter,
     pub(super) sealed_spans: Counter,
     pub(super) age_seals: Counter,
+    pub(super) seals_coalesced: Counter,
     pub(super) segments_examined: Counter,
     pub(super) segments_pruned: Counter,
+    pub(super) segments_without_words: Counter,
+    pub(super) records_with_words: Counter,
+    pub(super) probes: Counter,
+    pub(super) rollups_built: Counter,
+    pub(super) expiry_skipped: Counter,
+    pub(super) expiry_decoded: Counter,
     pub(super) merges: Counter,
     pub(super) merged_away: Counter,
     pub(super) erasures_settled: Counter,
     pub(super) erased_spans: Counter,
     pub(super) writer_wait: Stage,
+    pub(super) view_wait: Stage,
+    pub(super) fold: Stage,
     pub(super) log_encode: Stage,
     pub(super) log_write: Stage,
+    /// From asking for the writer's lock until the frame is in the log.
+    pub(super) log_turn: Stage,
     pub(super) commit_wait: Stage,
     pub(super) upsert: Stage,
     pub(super) seal: Stage,
     pub(super) seal_locked: Stage,
+    pub(super) seal_reconcile: Stage,
     pub(super) merge: Stage,
     pub(super) erasure: Stage,
 }
@@ -136,7 +148,13 @@ impl Store {
                 ),
                 ("traza_wal_commits_total", meters.log_commits.get()),
                 ("traza_segment_seal_spans_total", meters.sealed_spans.get()),
+                (
+                    "traza_segment_seals_coalesced_total",
+                    meters.seals_coalesced.get(),
+                ),
                 ("traza_segment_seals_age_total", meters.age_seals.get()),
+                // Every merge drops what is superseded; there is none that does only this.
+                ("traza_shadow_merges_total", 0),
                 (
                     "traza_segments_examined_total",
                     meters.segments_examined.get(),
@@ -144,6 +162,24 @@ impl Store {
                 (
                     "traza_segments_pruned_by_time_total",
                     meters.segments_pruned.get(),
+                ),
+                (
+                    "traza_segments_pruned_by_content_total",
+                    meters.segments_without_words.get(),
+                ),
+                (
+                    "traza_records_admitted_by_content_total",
+                    meters.records_with_words.get(),
+                ),
+                ("traza_supersede_probes_total", meters.probes.get()),
+                ("traza_rollup_builds_total", meters.rollups_built.get()),
+                (
+                    "traza_expiry_segments_skipped_total",
+                    meters.expiry_skipped.get(),
+                ),
+                (
+                    "traza_expiry_segments_decoded_total",
+                    meters.expiry_decoded.get(),
                 ),
                 ("traza_segment_merges_total", meters.merges.get()),
                 ("traza_segments_merged_away_total", meters.merged_away.get()),
@@ -162,13 +198,17 @@ impl Store {
             ],
             stages: vec![
                 ("traza_writer_lock_wait", meters.writer_wait.read()),
+                ("traza_segments_lock_wait", meters.view_wait.read()),
+                ("traza_analytics_fold", meters.fold.read()),
                 ("traza_wal_encode", meters.log_encode.read()),
+                ("traza_wal_write", meters.log_turn.read()),
                 ("traza_wal_lock_wait", meters.commit_wait.read()),
                 ("traza_wal_write_syscall", meters.log_write.read()),
                 ("traza_wal_fsync", self.shared.commit.syncs()),
                 ("traza_buffer_upsert", meters.upsert.read()),
                 ("traza_segment_seal", meters.seal.read()),
                 ("traza_segment_seal_locked", meters.seal_locked.read()),
+                ("traza_segment_seal_reconcile", meters.seal_reconcile.read()),
                 ("traza_segment_merge", meters.merge.read()),
                 ("traza_erasure", meters.erasure.read()),
             ],

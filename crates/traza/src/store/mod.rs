@@ -119,7 +119,7 @@ struct Shared {
     commit: Commit,
     view: RwLock<Arc<View>>,
     columns: columns::ColumnFiles,
-    meters: metrics::Meters,
+    meters: Arc<metrics::Meters>,
     /// Taken when the store is closed.
     lock: Mutex<Option<StoreLock>>,
 }
@@ -194,7 +194,8 @@ impl Shared {
 
     /// Under the writer's lock.
     fn set_view(&self, view: View) {
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        let shown = self.meters.view_wait.time(|| self.view.write());
+        *shown.unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
     }
 }
 

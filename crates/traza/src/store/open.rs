@@ -14,7 +14,6 @@ use super::error::{During as _, Result, StoreError};
 use super::generation::{self, Manifest};
 use super::line_logs::{HealedLogs, LineLogs};
 use super::lock::StoreLock;
-use super::metrics::Meters;
 use super::migrate::{self, Migrated, Migration, Progress};
 use super::options::{Durability, StoreOptions, Upkeep};
 use super::sealed::{Home, Sealed};
@@ -98,6 +97,7 @@ impl Store {
             dir: dir.to_owned(),
             pricing: Arc::clone(&options.pricing),
             blocks: BlockCache::new(options.block_cache_len),
+            meters: Arc::default(),
             is_writable: true,
         };
         let opening = Opening {
@@ -135,6 +135,7 @@ impl Store {
         let shared = Shared {
             erasure_failures: Failures::read(home.fs.as_ref(), &home.dir),
             blob_locks: BlobLocks::default(),
+            meters: Arc::clone(&home.meters),
             home,
             clock,
             maintenance: Mutex::new(()),
@@ -147,7 +148,6 @@ impl Store {
             commit: loaded.commit,
             view: RwLock::new(Arc::new(loaded.view)),
             columns: ColumnFiles::default(),
-            meters: Meters::default(),
             lock: Mutex::new(lock),
             options,
         };

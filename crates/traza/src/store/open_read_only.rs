@@ -48,6 +48,7 @@ impl Store {
             dir: dir.to_owned(),
             pricing: Arc::clone(&options.pricing),
             blocks: BlockCache::new(options.block_cache_len),
+            meters: Arc::default(),
             is_writable: false,
         };
         let mut attempts = 0;

@@ -363,9 +363,7 @@ impl Run<'_> {
                 self.cost.segments_pruned += 1;
                 continue;
             }
-            let candidates = plan
-                .candidates(sealed.segment(), since, until)
-                .map_err(sealed.error())?;
+            let candidates = plan.candidates(sealed, since, until)?;
             if candidates.len() > 0 {
                 self.segment(index, sealed, &candidates, &plan)?;
             }
@@ -422,7 +420,7 @@ impl Run<'_> {
                 break;
             }
             self.budget.examine()?;
-            if !plan.payload_may_match(record.payload()) {
+            if !plan.payload_may_match(sealed, record.payload()) {
                 continue;
             }
             let span = sealed.span(ordinal, record.payload())?;

@@ -110,7 +110,10 @@ impl Shared {
         for sealed in segments.iter() {
             let rollup = sealed.rollup()?;
             if rollup.min_end_ns < latest || have_common(&rollup.key_hashes, &over) {
+                self.meters.expiry_decoded.add(1);
                 self.expire_in(&permit, sealed, &cutoffs, &mut expired)?;
+            } else {
+                self.meters.expiry_skipped.add(1);
             }
         }
         self.expire_buffered(&cutoffs, &mut expired)?;

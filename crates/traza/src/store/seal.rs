@@ -18,13 +18,29 @@ pub(super) struct Drained {
     pub(super) fold: Option<Stamp>,
 }
 
+/// Why a buffer should be sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// So many spans, or so many bytes of the log.
+    Size,
+    /// What came first has been there for too long.
+    Age,
+}
+
 impl Shared {
     /// Seals all buffered spans. Answers how many.
     ///
     /// Crash points: before the rename there is a temporary file, which the next opening sweeps. Between the rename and
     /// the cut of the log the spans are in both; replaying the log brings the same spans again, and the newer copy counts.
     pub(super) fn seal(&self) -> Result<usize> {
-        self.seal_under(&self.permit()).map(|sealed| sealed.spans)
+        let at_once = self.permit.try_lock().ok();
+        let has_waited = at_once.is_none();
+        let permit = at_once.unwrap_or_else(|| self.permit());
+        let sealed = self.seal_under(&permit)?.spans;
+        if has_waited && sealed == 0 {
+            self.meters.seals_coalesced.add(1);
+        }
+        Ok(sealed)
     }
 
     pub(super) fn permit(&self) -> MutexGuard<'_, ()> {
@@ -85,6 +101,7 @@ impl Shared {
     /// Shows the segment instead of the buffered spans that are in it, and shortens the log. Batches wait for it, so it
     /// takes no longer for many spans than for few.
     fn adopt(&self, writer: &mut Writer, sealed: Sealed) {
+        let began = Instant::now();
         let mut view = View::clone(&self.view());
         let mut segments: Vec<Arc<Sealed>> = view.segments.to_vec();
         segments.push(Arc::new(sealed));
@@ -94,6 +111,7 @@ impl Shared {
         writer.taken_in = view.buffer.len();
         writer.oldest_ns = (!is_empty).then(|| self.clock.mono_ns());
         self.set_view(view);
+        self.meters.seal_reconcile.record(began.elapsed());
         // When this fails the log only holds more than it must, or is rewritten before it is next used.
         self.shorten_log(writer, is_empty).ok();
     }
@@ -116,12 +134,23 @@ impl Shared {
 
     /// True when the buffer should be sealed. Under the writer's lock.
     pub(super) fn is_due(&self, writer: &Writer, buffered: usize) -> bool {
+        self.why_due(writer, buffered).is_some()
+    }
+
+    /// Why the buffer should be sealed, if it should. Under the writer's lock.
+    pub(super) fn why_due(&self, writer: &Writer, buffered: usize) -> Option<Due> {
         let options = &self.options;
         let log_len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
         let is_full = options.flush_spans > 0
             && (buffered >= options.flush_spans || writer.taken_in >= options.flush_spans);
         let is_long = options.flush_wal_bytes > 0 && log_len >= options.flush_wal_bytes;
-        buffered > 0 && (is_full || is_long || self.is_old(writer))
+        if buffered == 0 {
+            None
+        } else if is_full || is_long {
+            Some(Due::Size)
+        } else {
+            self.is_old(writer).then_some(Due::Age)
+        }
     }
 
     fn is_old(&self, writer: &Writer) -> bool {

@@ -8,6 +8,7 @@ use durable::{Access, Fs, read_all};
 use super::columns::Replaced;
 use super::error::{During as _, Result, StoreError, in_segment};
 use super::layout;
+use super::metrics::Meters;
 use crate::llm::Pricing;
 use crate::rollup::{self, Binding, Fold, Rollup};
 use crate::segment::{BlockCache, Segment, StoredRecord};
@@ -24,6 +25,8 @@ pub(crate) struct Home {
     pub(crate) pricing: Arc<Pricing>,
     /// The decoded blocks of all segments.
     pub(crate) blocks: BlockCache,
+    /// What is counted while segments are read.
+    pub(crate) meters: Arc<Meters>,
     /// False where nothing may be written, caches neither.
     pub(crate) is_writable: bool,
 }
@@ -123,6 +126,7 @@ impl Sealed {
         if !may_hold {
             return Ok(None);
         }
+        self.home.meters.probes.add(1);
         let spans = self.trace(&span.trace_id)?.into_iter();
         let is_same = |held: &Span| held.tenant == span.tenant && held.span_id == span.span_id;
         Ok(spans.rev().find(is_same))
@@ -136,15 +140,26 @@ impl Sealed {
         let rollup = if let Some(kept) = self.read_sidecar() {
             kept
         } else {
-            let mut fold = Fold::new(&self.home.pricing);
-            for span in self.spans() {
-                fold.push(&span?);
-            }
-            let made = fold.finish();
+            let meters = &self.home.meters;
+            let made = meters.fold.time(|| self.fold())?;
+            meters.rollups_built.add(1);
             self.write_sidecar(&made);
             made
         };
         Ok(Arc::clone(self.rollup.get_or_init(|| Arc::new(rollup))))
+    }
+
+    fn fold(&self) -> Result<Rollup> {
+        let mut fold = Fold::new(&self.home.pricing);
+        for span in self.spans() {
+            fold.push(&span?);
+        }
+        Ok(fold.finish())
+    }
+
+    /// What is counted while it is read.
+    pub(super) fn meters(&self) -> &Meters {
+        &self.home.meters
     }
 
     fn binding(&self) -> Binding {

@@ -104,8 +104,7 @@ impl<'v> Spans<'v> {
     fn open(&self, sealed: &'v Sealed) -> Result<Source<'v>> {
         let candidates = self
             .plan
-            .candidates(sealed.segment(), self.filter.since, self.filter.until)
-            .map_err(sealed.error())?;
+            .candidates(sealed, self.filter.since, self.filter.until)?;
         Ok(Source::Segment(OfSegment {
             sealed,
             reader: sealed.segment().reader(),
@@ -167,7 +166,7 @@ impl OfSegment<'_> {
     fn read(&mut self, view: &View, filter: &Filter, plan: &Plan<'_>) -> Result<Option<Arc<Span>>> {
         for ordinal in self.ordinals.by_ref() {
             let record = self.reader.record(ordinal).map_err(self.sealed.error())?;
-            if !plan.payload_may_match(record.payload()) {
+            if !plan.payload_may_match(self.sealed, record.payload()) {
                 continue;
             }
             let span = self.sealed.span(ordinal, record.payload())?;

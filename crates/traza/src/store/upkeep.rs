@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Shared;
+use super::seal::Due;
 
 /// How often the age of the buffer is looked at.
 const SEAL_TICK: Duration = Duration::from_secs(1);
@@ -45,23 +46,26 @@ impl Shared {
         !writer.is_closing
     }
 
-    fn is_seal_due(&self) -> bool {
+    fn why_seal_is_due(&self) -> Option<Due> {
         let writer = self.writer();
-        self.is_due(&writer, self.view().buffer.len())
+        self.why_due(&writer, self.view().buffer.len())
     }
 }
 
 fn seal(shared: &Shared) {
     loop {
-        if !shared.is_seal_due() {
+        let Some(due) = shared.why_seal_is_due() else {
             if !shared.wait_for_work(SEAL_TICK) {
                 return;
             }
             continue;
-        }
+        };
         // The store keeps the reason of a failure, for those who wait for room and for `stats`.
         let rest = match shared.seal() {
             Ok(_) => {
+                if due == Due::Age {
+                    shared.meters.age_seals.add(1);
+                }
                 // There may be something to merge.
                 shared.work.notify_all();
                 continue;

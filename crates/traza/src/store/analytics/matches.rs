@@ -39,9 +39,7 @@ impl View {
         if !segment.may_contain_timestamps(filter.since, filter.until) {
             return Ok(());
         }
-        let candidates = plan
-            .candidates(segment, filter.since, filter.until)
-            .map_err(sealed.error())?;
+        let candidates = plan.candidates(sealed, filter.since, filter.until)?;
         let mut reader = segment.reader();
         let mut block_end = 0;
         for ordinal in candidates.iter() {
@@ -50,7 +48,7 @@ impl View {
                 .reach(segment, &mut reader, ordinal, &mut block_end)
                 .map_err(sealed.error())?;
             let record = reader.record(ordinal).map_err(sealed.error())?;
-            if !plan.payload_may_match(record.payload()) {
+            if !plan.payload_may_match(sealed, record.payload()) {
                 continue;
             }
             let span = sealed.span(ordinal, record.payload())?;

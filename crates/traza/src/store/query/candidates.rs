@@ -6,8 +6,10 @@ use crate::content;
 use crate::json::Value;
 use crate::llm::SessionKey;
 use crate::record::{NAME_KEY, SERVICE_KEY, TENANT_KEY, attribute_texts};
-use crate::segment::{Postings, Reader, Result, Segment};
+use crate::segment::{self, Postings, Reader, Segment};
+use crate::store::error::Result;
 use crate::store::filter::Filter;
+use crate::store::sealed::Sealed;
 
 /// A further posting list is read when it is at most so many times as long as what is left: reading a posting takes a
 /// few nanoseconds, parsing a span that it would have ruled out some microseconds.
@@ -68,16 +70,26 @@ impl<'f> Plan<'f> {
     /// The records of `segment` that may match and start in the window. Candidates: the span decides.
     pub(in crate::store) fn candidates(
         &self,
-        segment: &Segment,
+        sealed: &Sealed,
         since: Option<u64>,
         until: Option<u64>,
     ) -> Result<Candidates> {
-        let none = Candidates::Ordinals(Vec::new());
         if let Some(content) = self.content
-            && !segment.may_contain_words(content)
+            && !sealed.segment().may_contain_words(content)
         {
-            return Ok(none);
+            sealed.meters().segments_without_words.add(1);
+            return Ok(Candidates::Ordinals(Vec::new()));
         }
+        self.candidates_in(sealed.segment(), since, until)
+            .map_err(sealed.error())
+    }
+
+    fn candidates_in(
+        &self,
+        segment: &Segment,
+        since: Option<u64>,
+        until: Option<u64>,
+    ) -> segment::Result<Candidates> {
         let Some(offsets) = self.offsets(segment) else {
             let window = segment.ordinal_range_for_window(since, until)?;
             let ranges = match self.content {
@@ -87,7 +99,7 @@ impl<'f> Plan<'f> {
             return Ok(Candidates::Ranges(clip(&ranges, &window)));
         };
         if offsets.is_empty() {
-            return Ok(none);
+            return Ok(Candidates::Ordinals(Vec::new()));
         }
         let mut ordinals = segment.ordinals(offsets.into_iter())?;
         let window = segment.ordinal_range_for_window(since, until)?;
@@ -129,8 +141,12 @@ impl<'f> Plan<'f> {
 
     /// False when the payload cannot be that of a match, so that it need not be parsed: it lacks a word. Letters and
     /// digits are never escaped in it.
-    pub(in crate::store) fn payload_may_match(&self, payload: &[u8]) -> bool {
-        self.needles.iter().all(|needle| needle.is_in(payload))
+    pub(in crate::store) fn payload_may_match(&self, sealed: &Sealed, payload: &[u8]) -> bool {
+        let has_all = self.needles.iter().all(|needle| needle.is_in(payload));
+        if has_all && !self.needles.is_empty() {
+            sealed.meters().records_with_words.add(1);
+        }
+        has_all
     }
 }
 
