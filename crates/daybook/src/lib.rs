@@ -44,7 +44,7 @@ pub fn omniloop_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs `traza-server` with these arguments, the program's name first.
 pub fn traza_server_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     use verb::serve::TrazaServer;
-    let outcome = match TrazaServer::try_parse_from(args) {
+    let outcome = match TrazaServer::parse(args) {
         Ok(parsed) => parsed.run(),
         Err(error) => match TrazaServer::fault(&error) {
             Some(fault) => Err(fault),

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod mcp;
 pub(crate) mod migrate;
 pub(crate) mod omniloop;
 pub(crate) mod record;

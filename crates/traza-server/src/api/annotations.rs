@@ -19,6 +19,16 @@ pub(crate) fn annotate<'a>(call: &Call<'a>) -> Answered<'a> {
             return Err(Refusal::bad_request(text));
         }
     }
+    if let Some(id) = new.experiment_id {
+        let store = &call.server.store;
+        let is_foreign = store.read_evals(|state| {
+            let found = state.experiment(id);
+            found.is_some_and(|experiment| !call.caller().sees(&experiment.tenant))
+        });
+        if is_foreign {
+            return Err(Refusal::bad_request(format!("no experiment {id}")));
+        }
+    }
     if new.timestamp_ns == 0 {
         new.timestamp_ns = call.now_unix_ns();
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use traza::span::{Span, SpanError};
 
 use super::{Answered, Call};
-use crate::encoding::ContentEncoding;
-use crate::http::{BODY_LEN_MAX, JSON, Refusal, Response};
+use crate::encoding::{ContentEncoding, EncodingError};
+use crate::http::{BODY_LEN_MAX, JSON, LARGE_LEN, Refusal, Response};
 use crate::otlp::{self, Encoding};
 use crate::render::{count, object};
 
@@ -18,6 +18,9 @@ pub(crate) fn ingest_spans<'a>(call: &Call<'a>) -> Answered<'a> {
     let mut spans = Span::body_from_json(call.body())
         .map_err(|error| match error {
             SpanError::Shape => SHAPE.to_owned(),
+            SpanError::Twice { field, offset } => {
+                format!("duplicate field `{field}` at byte {offset}")
+            }
             error => error.to_string(),
         })
         .map_err(Refusal::bad_request)?;
@@ -68,14 +71,27 @@ pub(crate) fn ingest_otlp<'a>(call: &Call<'a>) -> Answered<'a> {
     let head = &call.request.head;
     let encoding = Encoding::of(head.field("content-type"));
     let len_max = usize::try_from(BODY_LEN_MAX).unwrap_or(usize::MAX);
-    let body = ContentEncoding::from_header(head.field("content-encoding"))
-        .and_then(|encoding| encoding.decode(call.body(), len_max))
-        .map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let unreadable = |error: EncodingError| Refusal::bad_request(error.to_string());
+    let compression =
+        ContentEncoding::from_header(head.field("content-encoding")).map_err(unreadable)?;
+    let mut turn = None;
+    let body = match compression.decode(call.body(), LARGE_LEN) {
+        Err(EncodingError::TooLong { .. }) => {
+            // A body that is large as it came has its turn already.
+            if call.body().len() <= LARGE_LEN {
+                turn = Some(call.server.memory.turn());
+            }
+            compression.decode(call.body(), len_max)
+        }
+        decoded => decoded,
+    };
+    let body = body.map_err(unreadable)?;
     let started = Instant::now();
     let mut spans = otlp::decode(encoding, &body).map_err(Refusal::bad_request)?;
     call.server.metrics.decoded(spans.len(), started.elapsed());
     bind(&mut spans, call.caller().tenant.as_deref())?;
     let ingested = call.server.ingest(spans)?;
+    drop(turn);
     let suppressed = ingested.suppressed as u64;
     let (content_type, bytes) = match encoding {
         Encoding::Json => (JSON, traza::otlp::response_json(suppressed).into_bytes()),

@@ -26,7 +26,9 @@ pub(crate) fn tail<'a>(call: &Call<'a>) -> Answered<'a> {
             )));
         }
     }
-    let question = SpanQuestion::read(call.query(), call.caller(), &["cursor", "backfill"])?;
+    let mut question = SpanQuestion::read(call.query(), call.caller(), &["cursor", "backfill"])?;
+    // It is taken and has never narrowed a tail: a session is a matter of all spans of a store.
+    question.filter.session = None;
     let rest = question.rest();
     let place = match rest.text("cursor") {
         Some(token) => {

@@ -1,6 +1,6 @@
 //! The body of a request, and the memory that all bodies together may take.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::head::{BODY_LEN_MAX, Framing};
@@ -16,19 +16,33 @@ const STEP_LEN: usize = 256 << 10;
 /// A body that comes more slowly than this, in bytes per second, is given up.
 const RATE_MIN: u64 = 16 << 10;
 
+/// Bodies beyond this length, once they are decompressed, are worked on one at a time: what they become takes many times
+/// their length.
+pub(crate) const LARGE_LEN: usize = 4 << 20;
+
 /// Shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Memory {
     free: Mutex<usize>,
     freed: Condvar,
+    large: Mutex<()>,
 }
+
+/// While it is held, no other large body is worked on.
+pub(crate) type Turn<'m> = MutexGuard<'m, ()>;
 
 impl Memory {
     pub(crate) fn new(len: usize) -> Self {
         Self {
             free: Mutex::new(len),
             freed: Condvar::new(),
+            large: Mutex::new(()),
         }
+    }
+
+    /// Waits until no other large body is worked on. Those before are in memory as a whole: no client holds them up.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until so much is free. False when it does not come.

@@ -4,13 +4,12 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::body::{self, Body};
+use super::body::{self, Body, LARGE_LEN};
 use super::head::{Framing, HEAD_LEN_MAX, Head, HeadFault, head_len};
 use super::refusal::{Cause, Refusal};
 use super::response::Response;
 use super::stream::{Buffer, Input, ReadFault, Stream};
 use crate::auth::Caller;
-use crate::metrics::Class;
 use crate::server::Server;
 use crate::{router, ui};
 
@@ -90,19 +89,13 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
         Ok(head) => head,
         Err(refusal) => return refuse(server, stream, refusal),
     };
-    let started = Instant::now();
     if let Some(mut response) = ui::answer(server, &head) {
         let keeps_alive = head.keeps_alive && head.framing == Framing::Length(0);
         response.closes = !keeps_alive;
-        return write(
-            server,
-            stream,
-            &response,
-            keeps_alive,
-            Class::Other,
-            started,
-        );
+        // Pages are no requests to the API, and are not counted with them.
+        return write(stream, &response, keeps_alive);
     }
+    let started = Instant::now();
     let class = router::class(&head);
     let caller = match server.tokens.admit(&head) {
         Ok(caller) => caller,
@@ -121,13 +114,20 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
         body: &body.bytes,
         caller,
     };
-    match router::answer(server, &request) {
+    let turn = (request.body.len() > LARGE_LEN).then(|| server.memory.turn());
+    let answer = router::answer(server, &request);
+    // What is written from here on can wait for a slow reader.
+    drop(turn);
+    // Before it is written: who has read an answer finds it counted.
+    let count = |status| server.metrics.answered(class, status, started.elapsed());
+    match answer {
         Ok(Answer::Whole(response)) => {
-            write(server, stream, &response, keeps_alive, class, started)
+            count(response.status);
+            write(stream, &response, keeps_alive)
         }
         Ok(Answer::Streamed(writer)) => {
             let written = writer(stream);
-            server.metrics.answered(class, 200, started.elapsed());
+            count(200);
             if let Err(error) = written {
                 log::debug!(
                     "{} {} broke off: {error}",
@@ -150,7 +150,8 @@ fn one(server: &Server, stream: &mut Stream, buffer: &mut Buffer) -> Next {
                     refusal.text()
                 );
             }
-            write(server, stream, &refusal.into(), keeps_alive, class, started)
+            count(refusal.status);
+            write(stream, &refusal.into(), keeps_alive)
         }
     }
 }
@@ -191,19 +192,8 @@ fn refuse(server: &Server, stream: &mut Stream, refusal: Refusal) -> Next {
     Next::EndsEarly
 }
 
-fn write(
-    server: &Server,
-    stream: &mut Stream,
-    response: &Response,
-    keeps_alive: bool,
-    class: Class,
-    started: Instant,
-) -> Next {
+fn write(stream: &mut Stream, response: &Response, keeps_alive: bool) -> Next {
     let keeps_alive = keeps_alive && !response.closes;
-    // Counted before it is written: who has read an answer finds it counted.
-    server
-        .metrics
-        .answered(class, response.status, started.elapsed());
     match response.write(stream, keeps_alive) {
         Ok(()) if keeps_alive => Next::Goes,
         Ok(()) => Next::EndsEarly,

@@ -10,7 +10,7 @@ mod response;
 mod stream;
 mod tls;
 
-pub(crate) use body::{BODIES_LEN_MAX, Memory};
+pub(crate) use body::{BODIES_LEN_MAX, LARGE_LEN, Memory};
 pub(crate) use connection::{Answer, Request};
 pub(crate) use head::{BODY_LEN_MAX, Head};
 pub(crate) use listener::{Connections, Listening};

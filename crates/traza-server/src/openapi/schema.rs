@@ -2,8 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-/// An object with these members, all of which are there.
+/// Stands for members that no description can name.
+const OTHERS: (&str, &str) = ("*", "any");
+
+/// An object with these members; those without a `?` are always there.
 fn object(members: &[(&str, &str)]) -> Value {
+    let has_others = members.contains(&OTHERS);
+    let members: Vec<_> = members.iter().filter(|member| **member != OTHERS).collect();
     let properties: Map<String, Value> = members
         .iter()
         .map(|(name, kind)| (name.trim_end_matches('?').to_owned(), kind_of(kind)))
@@ -13,7 +18,11 @@ fn object(members: &[(&str, &str)]) -> Value {
         .map(|(name, _)| *name)
         .filter(|name| !name.ends_with('?'))
         .collect();
-    json!({"type": "object", "properties": properties, "required": required})
+    let mut shape = json!({"type": "object", "properties": properties, "required": required});
+    if has_others && let Some(shape) = shape.as_object_mut() {
+        shape.insert("additionalProperties".to_owned(), true.into());
+    }
+    shape
 }
 
 /// `[X]` is an array of X; a name with a capital is a shape.
@@ -74,7 +83,7 @@ const SCORE_DIFF: &[(&str, &str)] = &[
 
 /// Shapes that are a list of members.
 const SIMPLE: &[(&str, &[(&str, &str)])] = &[
-    ("Error", &[("error", "string")]),
+    ("Error", &[("error", "string"), OTHERS]),
     ("Gone", &[("error", "string"), ("tombstone", "Tombstone")]),
     (
         "Tombstone",
@@ -92,7 +101,16 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
         &[("error", "string"), ("problems", "[string]")],
     ),
     ("Health", &[("status", "string")]),
-    ("OpenApi", &[("openapi", "string"), ("paths", "object")]),
+    (
+        "OpenApi",
+        &[
+            ("openapi", "string"),
+            ("info", "object"),
+            ("paths", "object"),
+            ("components", "object"),
+            ("security", "[any]"),
+        ],
+    ),
     (
         "Stats",
         &[
@@ -141,6 +159,7 @@ const SIMPLE: &[(&str, &[(&str, &str)])] = &[
     (
         "Span",
         &[
+            OTHERS,
             ("trace_id", "string"),
             ("span_id", "string"),
             ("$tenant?", "string"),

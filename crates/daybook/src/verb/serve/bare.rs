@@ -1,11 +1,11 @@
 //! The command `traza-server`: the same server under the name, with the flags and the words that its clients know.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::ServeArgs;
 use crate::failure::{Failure, Outcome};
-use crate::verb::trace;
+use crate::verb::{mcp, trace};
 
 /// The port when none is named.
 const PORT: u16 = 8080;
@@ -28,6 +28,7 @@ pub(crate) struct TrazaServer {
 #[derive(Debug, Subcommand)]
 enum TrazaVerb {
     Verify(VerifyErasureArgs),
+    Mcp(mcp::McpArgs),
 }
 
 /// The receipt of an erasure, of a folder that nobody serves.
@@ -45,12 +46,24 @@ struct VerifyErasureArgs {
 }
 
 impl TrazaServer {
+    /// Reads the arguments. A negative number is a value that is wrong, and no flag.
+    pub(crate) fn parse(
+        args: impl IntoIterator<Item = std::ffi::OsString>,
+    ) -> Result<Self, clap::Error> {
+        let command = Self::command().mut_args(|arg| {
+            let takes_one = arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_one)
+        });
+        Self::from_arg_matches(&command.try_get_matches_from(args)?)
+    }
+
     pub(crate) fn run(self) -> Outcome {
         let outcome = match &self.verb {
             None => super::serve(&self.serve, PORT),
             Some(TrazaVerb::Verify(args)) => {
                 trace::receipt_alone(&args.data_dir, &args.erasure, args.json)
             }
+            Some(TrazaVerb::Mcp(args)) => mcp::run(args),
         };
         // Whatever could not be done has always been this code here.
         outcome.map_err(|failure| failure.with_code(1))
@@ -81,6 +94,13 @@ impl TrazaServer {
                 format!("unknown argument: {name}")
             }
             ErrorKind::InvalidValue if value.is_empty() => format!("{argument} requires a value"),
+            ErrorKind::MissingRequiredArgument => {
+                let missing = match error.get(ContextKind::InvalidArg) {
+                    Some(ContextValue::Strings(missing)) => missing.join(", "),
+                    _ => argument,
+                };
+                format!("{missing} is required")
+            }
             ErrorKind::ValueValidation => match std::error::Error::source(error) {
                 Some(cause) => format!("{argument} {cause}"),
                 None => format!("{argument} must be a non-negative number"),
