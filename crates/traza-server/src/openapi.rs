@@ -1,4 +1,4 @@
-//! The description of the API (OpenAPI 3.1), made from the table of routes.
+//! The description of the API (`OpenAPI` 3.1), made from the table of routes.
 
 mod schema;
 

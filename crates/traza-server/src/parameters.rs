@@ -112,7 +112,7 @@ impl SpanQuestion {
                 words = Some(value);
                 continue;
             }
-            question.take(key, value)?;
+            question.take(&key, value)?;
         }
         let filter = &mut question.filter;
         filter.content = words.map(|words| content::Query::new(&words));
@@ -127,24 +127,24 @@ impl SpanQuestion {
         }
     }
 
-    fn take(&mut self, key: String, value: String) -> Result<(), Refusal> {
+    fn take(&mut self, key: &str, value: String) -> Result<(), Refusal> {
         let filter = &mut self.filter;
-        match key.as_str() {
+        match key {
             "service" => filter.service = Some(value),
             "name" => filter.name = Some(value),
             "status" => filter.status = Some(value),
             "not_status" => filter.not_status.push(value),
             "session" => filter.session = Some(value),
             "tenant" => filter.tenant = Some(value),
-            "min_duration_ms" => filter.min_duration_ns = Some(from_ms(number(&value, &key)?)),
-            "max_duration_ms" => filter.max_duration_ns = Some(from_ms(number(&value, &key)?)),
-            "min_duration_ns" => filter.min_duration_ns = Some(number(&value, &key)?),
-            "max_duration_ns" => filter.max_duration_ns = Some(number(&value, &key)?),
+            "min_duration_ms" => filter.min_duration_ns = Some(from_ms(number(&value, key)?)),
+            "max_duration_ms" => filter.max_duration_ns = Some(from_ms(number(&value, key)?)),
+            "min_duration_ns" => filter.min_duration_ns = Some(number(&value, key)?),
+            "max_duration_ns" => filter.max_duration_ns = Some(number(&value, key)?),
             "since" | "since_ns" => filter.since = Some(number(&value, "since")?),
             "until" | "until_ns" => filter.until = Some(number(&value, "until")?),
             "sort" => self.sort = Some(sort(&value)?),
             "limit" => {
-                let limit = number(&value, &key)?;
+                let limit = number(&value, key)?;
                 self.limit = Some(usize::try_from(limit).unwrap_or(usize::MAX));
             }
             "cursor" => {
@@ -152,7 +152,7 @@ impl SpanQuestion {
                 let cursor = Cursor::from_token(&value);
                 self.after = Some(cursor.ok_or_else(|| Refusal::bad_request(text))?);
             }
-            _ => return self.take_attribute(&key, &value),
+            _ => return self.take_attribute(key, &value),
         }
         Ok(())
     }

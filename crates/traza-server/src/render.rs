@@ -67,15 +67,15 @@ pub(crate) fn write_span(span: &Span, out: &mut String) {
         member("$tenant", out, &|out| write_string(&span.tenant, out));
     }
     member("attributes", out, &|out| {
-        write_object(&span.attributes, out)
+        write_object(&span.attributes, out);
     });
     member("end_time_ns", out, &|out| write_u64(span.end_time_ns, out));
     member("events", out, &|out| {
-        write_each(&span.events, out, write_event)
+        write_each(&span.events, out, write_event);
     });
     if !span.links.is_empty() {
         member("links", out, &|out| {
-            write_each(&span.links, out, write_link)
+            write_each(&span.links, out, write_link);
         });
     }
     member("name", out, &|out| write_string(&span.name, out));
@@ -86,7 +86,7 @@ pub(crate) fn write_span(span: &Span, out: &mut String) {
     member("service", out, &|out| write_string(&span.service, out));
     member("span_id", out, &|out| write_string(&span.span_id, out));
     member("start_time_ns", out, &|out| {
-        write_u64(span.start_time_ns, out)
+        write_u64(span.start_time_ns, out);
     });
     member("status", out, &|out| write_string(&span.status, out));
     member("trace_id", out, &|out| write_string(&span.trace_id, out));

@@ -107,6 +107,7 @@ impl<'a> Call<'a> {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "handlers end with it")]
 fn json<'a>(value: &Value) -> Answered<'a> {
     Ok(Response::json(value).into())
 }

@@ -12,11 +12,11 @@ const WINDOW: [&str; 4] = ["since", "since_ns", "until", "until_ns"];
 
 /// The window and the tenant that a question is about.
 pub(super) fn scope(call: &Call<'_>, parameters: &Parameters) -> Result<Scope, Refusal> {
-    let mut scope = Scope::default();
-    scope.since = parameters.moment("since")?;
-    scope.until = parameters.moment("until")?;
-    scope.tenant = call.caller().tenant_of_read(parameters.owned("tenant"))?;
-    Ok(scope)
+    Ok(Scope {
+        since: parameters.moment("since")?,
+        until: parameters.moment("until")?,
+        tenant: call.caller().tenant_of_read(parameters.owned("tenant"))?,
+    })
 }
 
 pub(crate) fn sessions<'a>(call: &Call<'a>) -> Answered<'a> {

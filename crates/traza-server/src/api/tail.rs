@@ -98,13 +98,11 @@ impl Follower<'_> {
 
     /// The frame that a client without a place gets at once, be it empty.
     fn first(&self, chunks: &mut Chunks<'_>, edge: u64) -> io::Result<u64> {
-        match self.server.tail.read(edge, Duration::ZERO) {
-            Found::Spans(spans, next) => self.frames(chunks, spans, next),
-            _ => {
-                self.frame(chunks, &[], edge)?;
-                Ok(edge)
-            }
+        if let Found::Spans(spans, next) = self.server.tail.read(edge, Duration::ZERO) {
+            return self.frames(chunks, spans, next);
         }
+        self.frame(chunks, &[], edge)?;
+        Ok(edge)
     }
 
     /// Shows what of `spans` is wanted; `next` is the place behind the last of them.

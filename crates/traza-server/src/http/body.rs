@@ -135,9 +135,8 @@ impl<'m> Body<'m> {
             let line = input
                 .line(256)
                 .map_err(|fault| refusal(fault, "incomplete body"))?;
-            let len = match httparse::parse_chunk_size(&line) {
-                Ok(httparse::Status::Complete((_, len))) => len,
-                _ => return Err(invalid()),
+            let Ok(httparse::Status::Complete((_, len))) = httparse::parse_chunk_size(&line) else {
+                return Err(invalid());
             };
             if len == 0 {
                 break;

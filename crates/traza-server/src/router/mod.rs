@@ -91,6 +91,10 @@ fn capture<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
 }
 
 /// The API described for programs.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "all handlers of routes have one type"
+)]
 pub(crate) fn openapi<'a>(_: &Call<'a>) -> Answered<'a> {
     Ok(Response::json_text(crate::openapi::document().to_string()).into())
 }
