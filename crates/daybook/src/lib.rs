@@ -46,13 +46,13 @@ pub fn traza_server_with(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     use verb::serve::TrazaServer;
     let outcome = match TrazaServer::parse(args) {
         Ok(parsed) => parsed.run(),
-        Err(error) => match TrazaServer::fault(&error) {
-            Some(fault) => Err(fault),
-            None => {
+        Err(error) => TrazaServer::fault(&error).map_or_else(
+            || {
                 error.print().ok();
                 Ok(failure::DONE)
-            }
-        },
+            },
+            Err,
+        ),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

@@ -16,7 +16,7 @@ use crate::failure::{DONE, Failure, Outcome, chain_text};
   daybook mcp --url http://127.0.0.1:4318
   TRAZA_TOKEN=secret daybook mcp --url http://127.0.0.1:8080/v1/mcp")]
 pub(crate) struct McpArgs {
-    /// The server: http://HOST[:PORT][/PATH]; the path of the endpoint when none is named.
+    /// The server, `http://HOST[:PORT][/PATH]`; the path of the endpoint when none is named.
     #[arg(long, value_name = "URL")]
     url: String,
     /// The token to send with every message.

@@ -22,7 +22,7 @@ fn a_judgment_is_found_by_what_it_is_about_and_with_its_trace() {
         assert_eq!(
             server.post_json("/v1/annotations", &body),
             json!({"recorded": true})
-        )
+        );
     };
     post(
         json!({"trace_id": "t", "name": "a", "value": 1, "timestamp_ns": 30, "source": "human:ann", "comment": "good", "dropped": 1}),

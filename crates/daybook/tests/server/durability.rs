@@ -203,19 +203,15 @@ fn send_until_dead(
         );
         let is_sent = connection.stream.write_all(request.as_bytes()).is_ok();
         let answer = is_sent.then(|| connection.try_answer()).flatten();
-        match answer {
-            Some(answer) => {
-                answer.expect(200);
-                count.fetch_add(1, Ordering::SeqCst);
-            }
-            None => {
-                assert!(
-                    is_dying.load(Ordering::SeqCst),
-                    "the server went away by itself"
-                );
-                return;
-            }
-        }
+        let Some(answer) = answer else {
+            assert!(
+                is_dying.load(Ordering::SeqCst),
+                "the server went away by itself"
+            );
+            return;
+        };
+        answer.expect(200);
+        count.fetch_add(1, Ordering::SeqCst);
     }
 }
 

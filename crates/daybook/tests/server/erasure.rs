@@ -69,7 +69,7 @@ fn a_trace_is_gone_with_its_annotations_and_payloads_and_stays_gone() {
         server.get(target).expect(404);
     }
     assert_eq!(server.ids("/v1/spans"), ["c"]);
-    assert_eq!(is_on_disk(&server, secret), [std::path::PathBuf::new(); 0]);
+    assert!(is_on_disk(&server, secret).is_empty());
     let server = server.crash_and_restart();
     server.get("/v1/traces/gone").expect(404);
     server.get("/v1/traces/stays").expect(200);

@@ -283,6 +283,16 @@ fn experiments_gather_runs_and_scores_that_add_up_and_compare() {
         (&label["unchanged"], &label["changed"]),
         (&json!(1), &json!([]))
     );
+}
+
+#[test]
+fn what_is_no_experiment_or_run_is_refused_for_its_reason() {
+    let server = Server::start();
+    let (dataset, version) = dataset(&server);
+    for _ in 0..2 {
+        experiment(&server, dataset, &version);
+    }
+    let runs = "/v1/experiments/1/runs";
     let of_dataset = server.json("/v1/experiments?dataset_id=1");
     assert_eq!(of_dataset["experiments"].as_array().unwrap().len(), 2);
     assert_eq!(
@@ -334,7 +344,7 @@ fn experiments_gather_runs_and_scores_that_add_up_and_compare() {
             "example none is not in experiment 1's dataset version",
         ),
     ] {
-        server.post(&runs, body.to_string()).refused(400, words);
+        server.post(runs, body.to_string()).refused(400, words);
     }
     let foreign = json!({"experiment_id": 1, "example_id": "none", "name": "n", "value": 1});
     server

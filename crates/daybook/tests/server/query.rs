@@ -14,7 +14,7 @@ fn duration(i: u64) -> u64 {
 }
 
 fn is_error(i: u64) -> bool {
-    i % 5 == 0
+    i.is_multiple_of(5)
 }
 
 fn corpus() -> Value {
@@ -49,16 +49,12 @@ fn all_pages(server: &Server, query: &str, limit: usize) -> Vec<String> {
         let ids = texts(page["spans"].as_array().unwrap(), "span_id");
         let is_full = ids.len() == limit;
         found.extend(ids);
-        match page["next_cursor"].as_str() {
-            Some(next) => {
-                assert!(is_full);
-                cursor = format!("&cursor={next}");
-            }
-            None => {
-                assert!(!is_full);
-                return found;
-            }
-        }
+        let next = page["next_cursor"].as_str();
+        assert_eq!(next.is_some(), is_full);
+        let Some(next) = next else {
+            return found;
+        };
+        cursor = format!("&cursor={next}");
         assert!(found.len() < 10_000, "pages come to an end");
     }
 }

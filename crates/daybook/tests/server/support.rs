@@ -231,7 +231,7 @@ impl Server {
         let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: test\r\n{fields}{length}Connection: close\r\n\r\n"
         );
-        connection.send(&[head.as_bytes(), body].concat());
+        connection.send([head.as_bytes(), body].concat());
         connection.answer()
     }
 
@@ -387,7 +387,7 @@ impl<S: Read + Write> Connection<S> {
 
     /// False at the end of the stream; a connection that is broken off has ended too.
     fn fill(&mut self) -> bool {
-        let mut bytes = [0; 64 << 10];
+        let mut bytes = [0; 16 << 10];
         match self.stream.read(&mut bytes) {
             Ok(0) => false,
             Ok(len) => {

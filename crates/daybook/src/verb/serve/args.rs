@@ -107,7 +107,7 @@ pub(crate) struct ServeArgs {
     /// the built-in page.
     #[arg(long, value_name = "DIR")]
     ui_dir: Option<PathBuf>,
-    /// The prices that costs are derived from: {"models": {NAME: {"input_per_mtok": F, "output_per_mtok": F}}}.
+    /// The prices that costs are derived from: `{"models": {NAME: {"input_per_mtok": F, "output_per_mtok": F}}}`.
     #[arg(long, value_name = "FILE")]
     pub(super) pricing: Option<PathBuf>,
     /// Has an endpoint for agents at /v1/mcp.
@@ -244,7 +244,7 @@ impl ServeArgs {
         Ok(Some(tls.map_err(|error| Failure::new(chain_text(&error)))?))
     }
 
-    pub(super) fn store_options(&self, pricing: Pricing) -> Result<StoreOptions, Failure> {
+    pub(super) fn store_options(&self, pricing: Pricing) -> StoreOptions {
         let seconds = |seconds| unless_zero(seconds).map(Duration::from_secs);
         let mut options = StoreOptions::default();
         options.durability = self.store_durability();
@@ -266,7 +266,7 @@ impl ServeArgs {
             .map(|(tenant, ttl)| (tenant.clone(), seconds(*ttl)))
             .collect();
         options.retention.tenants = by_tenant;
-        Ok(options)
+        options
     }
 
     pub(super) fn server_options(&self, tokens: Tokens) -> Result<ServerOptions, Failure> {
