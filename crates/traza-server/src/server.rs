@@ -201,9 +201,11 @@ pub fn start(
     listeners: Listeners,
 ) -> Result<Running, StartError> {
     let server = Arc::new(Server::new(store, clock, options));
-    let mut grpc = GrpcOptions::default();
-    grpc.connections_max = server.options.max_connections;
-    grpc.tls = listeners.tls.as_ref().map(|tls| tls.pem.clone());
+    let grpc = GrpcOptions {
+        connections_max: server.options.max_connections,
+        tls: listeners.tls.as_ref().map(|tls| tls.pem.clone()),
+        ..GrpcOptions::default()
+    };
     let sink = Arc::new(GrpcSink(Arc::clone(&server)));
     *server.grpc() = Some(GrpcServer::start(sink, &grpc, listeners.grpc)?);
     let upkeep = Upkeep::start(&server)?;

@@ -42,11 +42,20 @@ pub(super) fn foreign_places(files: &[Source]) -> Vec<String> {
     for file in files.iter().filter(|f| !EXEMPT.contains(&f.path.as_str())) {
         for (number, line) in file.lines() {
             let hosts = line.split("://").skip(1).map(host);
-            let foreign = hosts.filter(|host| host.contains('.') && !HOSTS.contains(host));
+            let foreign = hosts.filter(|host| host.contains('.') && !is_ours(host));
             found.extend(foreign.map(|host| format!("{}:{number}: `{host}`", file.path)));
         }
     }
     found
+}
+
+/// True for the hosts that the project refers to, for this machine, and for names that nobody can have (RFC 2606).
+fn is_ours(host: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    HOSTS.contains(&host.as_str())
+        || host.starts_with("127.")
+        || host.ends_with(".example")
+        || host.ends_with(".test")
 }
 
 /// The host at the front of what follows `://`.
@@ -105,7 +114,8 @@ mod tests {
                 "docs/a.md:2: `packages.example.org`"
             ]
         );
-        let good = "docs/home/a.md ./root/x ${DIR}/home/x https://c2sp.org/x http://HOST:1/\n";
+        let good = "docs/home/a.md ./root/x ${DIR}/home/x https://c2sp.org/x http://HOST:1/\n\
+                    http://127.0.0.1:4318 https://Traces.Example/x http://a.test\n";
         assert!(foreign_places(&[file("docs/a.md", good)]).is_empty());
     }
 

@@ -119,7 +119,8 @@ fn without_cost(mut document: Value) -> Value {
 
 /// A trace of a session as far as a server tells it.
 fn as_told(mut document: Value) -> Value {
-    for trace in document["traces"].as_array_mut().into_iter().flatten() {
+    let traces = document.get_mut("traces").and_then(Value::as_array_mut);
+    for trace in traces.into_iter().flatten() {
         let trace = trace.as_object_mut().unwrap();
         for name in ["llm_calls", "prompt_tokens", "completion_tokens"] {
             trace.insert(name.to_owned(), Value::Null);
@@ -129,6 +130,10 @@ fn as_told(mut document: Value) -> Value {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a list of verbs, one after the other"
+)]
 fn questions_have_the_same_answers_over_a_server_and_from_its_folder() {
     let scratch = Scratch::new();
     scratch.write("in.jsonl", spans().as_bytes());
@@ -226,7 +231,6 @@ fn questions_have_the_same_answers_over_a_server_and_from_its_folder() {
         ("export", &[]),
         ("export", &["--limit", "777", "--status", "ok"]),
         ("export", &["--format", "csv"]),
-        ("export", &["--format", "otlp-json", "--tenant", "acme"]),
     ];
     let asked: Vec<Ran> = questions
         .iter()
@@ -316,6 +320,10 @@ fn the_next_page_of_a_server_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a list of verbs, one after the other"
+)]
 fn what_is_done_over_a_server_is_in_its_folder_afterwards() {
     let scratch = Scratch::new();
     scratch.write("in.jsonl", spans().as_bytes());
@@ -374,7 +382,16 @@ fn what_is_done_over_a_server_is_in_its_folder_afterwards() {
         .expect(0);
     }
     for (experiment, value) in [("1", "0.25"), ("2", "0.75")] {
-        let score = ["pass", value, "--experiment", experiment, "--example", "a"];
+        let score = [
+            "pass",
+            value,
+            "--experiment",
+            experiment,
+            "--example",
+            "a",
+            "--tenant",
+            "acme",
+        ];
         ask(&["annotate"], &score).expect(0);
     }
     let judged = [
@@ -397,12 +414,13 @@ fn what_is_done_over_a_server_is_in_its_folder_afterwards() {
     )
     .expect(0);
 
+    // The pin still has it.
     let erased = ask(&["erase"], &["--trace", "t/9", "--json"])
-        .expect(0)
+        .expect(2)
         .json();
     assert_eq!(
         (&erased["result"], &erased["erasure_id"]),
-        (&json!("erased"), &json!(1))
+        (&json!("not-erased"), &json!(1))
     );
     let gone = ask(&["get"], &["t/9"]).expect(2);
     assert!(gone.err.contains("no trace t/9 in http://"), "{}", gone.err);
@@ -435,8 +453,8 @@ fn what_is_done_over_a_server_is_in_its_folder_afterwards() {
         .iter()
         .map(|(verb, rest)| ask(verb, rest).expect(0))
         .collect();
-    let receipt = ask(&["receipt"], &["latest"]).expect(0);
-    assert!(receipt.out.contains("erased"), "{}", receipt.out);
+    let receipt = ask(&["receipt"], &["latest"]).expect(2);
+    assert!(receipt.out.contains("not erased"), "{}", receipt.out);
     let absent = ask(&["experiment", "diff"], &["1", "5"]).expect(2);
     assert!(
         absent.err.contains("there is no experiment 5"),

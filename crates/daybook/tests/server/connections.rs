@@ -196,7 +196,7 @@ fn a_compressed_export_in_chunks_leaves_the_connection_at_the_next_request() {
     let (first, second) = bytes.split_at(7);
     let mut connection = server.connect();
     let mut request =
-        b"POST /v1/traces HTTP/1.1\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
             .to_vec();
     for part in [first, second] {
         request.extend_from_slice(format!("{:x};ext=1\r\n", part.len()).as_bytes());
@@ -219,7 +219,7 @@ fn a_compressed_export_in_chunks_leaves_the_connection_at_the_next_request() {
     ] {
         let mut connection = server.connect();
         connection.send(format!(
-            "POST /v1/traces HTTP/1.1\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n{body}"
+            "POST /v1/traces HTTP/1.1\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n{body}"
         ));
         connection
             .stream

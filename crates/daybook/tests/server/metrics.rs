@@ -126,7 +126,7 @@ fn the_page_has_every_series_once_with_its_type_before_it() {
         sample(&page, "traza_wal_write_syscall_ns_count")
     );
     assert!(sample(&page, "traza_wal_fsync_ns_p95") > Some(0));
-    assert_eq!(sample(&page, "traza_http_connections_live"), Some(1));
+    assert!(sample(&page, "traza_http_connections_live") >= Some(1));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::parameters::Parameters;
 use crate::render::{annotation, list, object};
 
 pub(crate) fn annotate<'a>(call: &Call<'a>) -> Answered<'a> {
+    // Bounded first: what is stored is read without a bound.
+    drop(call.object()?);
     let mut new = Annotation::from_json(call.body())
         .map_err(|error| Refusal::bad_request(error.to_string()))?;
     if let Some(bound) = &call.caller().tenant {

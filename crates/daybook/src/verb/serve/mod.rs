@@ -66,8 +66,10 @@ fn serve(args: &ServeArgs, port: u16) -> Outcome {
             );
         },
     )?;
-    let mut listeners = Listeners::default();
-    listeners.tls = tls;
+    let mut listeners = Listeners {
+        tls,
+        ..Listeners::default()
+    };
     listeners.http.push(bind(&args.host, port)?);
     if args.otlp && port != OTLP_HTTP_PORT {
         listeners.http.push(bind(&args.host, OTLP_HTTP_PORT)?);

@@ -19,7 +19,7 @@ pub(super) struct PlaceArgs {
     /// The folder of the store, or the address of a server that has it.
     #[arg(value_name = "DIR")]
     place: PathBuf,
-    /// Asks the server at this address, such as http://127.0.0.1:4318, and needs no folder.
+    /// Asks the server at this address, such as `http://127.0.0.1:4318`, and needs no folder.
     #[arg(long, value_name = "URL", help_heading = "Server")]
     url: Option<String>,
     /// The token that the server knows; without it that of the environment, `TRAZA_TOKEN`, which others cannot see.

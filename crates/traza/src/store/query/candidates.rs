@@ -215,7 +215,7 @@ impl Candidates {
         reader: &mut Reader<'_>,
         ordinal: usize,
         block_end: &mut usize,
-    ) -> Result<()> {
+    ) -> segment::Result<()> {
         if ordinal < *block_end {
             return Ok(());
         }
