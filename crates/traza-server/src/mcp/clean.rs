@@ -37,7 +37,7 @@ pub(super) fn line(text: &str, chars_max: usize) -> String {
     out
 }
 
-/// [`line`] for a name or an id.
+/// [`line()`] for a name or an id.
 pub(super) fn name(text: &str) -> String {
     line(text, NAME_CHARS_MAX)
 }

@@ -1,6 +1,6 @@
 //! The endpoint for agents: the Model Context Protocol over the store, without sockets.
 //!
-//! [`handle`] answers one message; whoever has the socket checks the `Origin` with [`origin_allowed`] and the version header
+//! [`handle()`] answers one message; whoever has the socket checks the `Origin` with [`origin_allowed`] and the version header
 //! with [`is_served`] before, and turns the [`Reply`] into a response. [`bridge()`] is for clients that speak over standard input.
 //!
 //! What the store holds was written by programs that are observed, and by whoever talks to them. In answers it stands inside
