@@ -8,6 +8,7 @@ use super::lease::{Held, Owner, SignOfLife, Survey};
 use super::migrate::migrate;
 use super::reader::{HEAD_FILE_LEN_MAX, JournalReader};
 use super::storage::{IDLE, Shared, locked, nanos};
+use super::turn::SOON;
 use super::waiting::{Entry, LOOK, UNCLAIMED, Waited};
 
 impl Shared {
@@ -173,10 +174,13 @@ pub(super) fn keep(shared: &Weak<Shared>) {
             third
         } else {
             let now = shared.clock.mono_ns();
-            let is_idle = !state.is_flushing
-                && state.pending.is_none()
-                && now.saturating_sub(state.last_commit_ns) > nanos(IDLE);
-            if is_idle {
+            let is_free = !state.is_flushing && state.pending.is_none();
+            let is_kept = state.turn.kept_until().is_some();
+            let lies_idle = match state.turn.kept_until() {
+                Some(until) => now >= until,
+                None => now.saturating_sub(state.last_commit_ns) > nanos(IDLE),
+            };
+            if is_free && lies_idle {
                 let held = shared.release(&mut state, &[]);
                 drop(state);
                 if let Some(held) = held {
@@ -189,7 +193,8 @@ pub(super) fn keep(shared: &Weak<Shared>) {
                 // A lease that is lost shows at the next commit.
                 shared.leases().renew(held, now).ok();
             }
-            IDLE.min(third)
+            let look = if is_free && is_kept { SOON } else { IDLE };
+            look.min(third)
         };
         state.is_keeper_asleep = pause > IDLE;
         let waited = shared.keep.wait_timeout(state, pause);

@@ -19,6 +19,7 @@ pub mod record;
 mod replay;
 mod snapshot;
 mod storage;
+mod turn;
 mod verify;
 mod waiting;
 

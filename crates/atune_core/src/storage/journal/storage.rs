@@ -22,6 +22,7 @@ use super::publish::{DataFile, Draft, Press, Ticket, Unpublished};
 use super::reader::{JournalReader, data_folder};
 use super::record::{FORMAT_VERSION, Head, Header, OpLine};
 use super::snapshot::place_new;
+use super::turn::Turn;
 use super::waiting::{Entry, Waiting};
 use crate::replica::{Refusal, Replica};
 use crate::storage::{self, Plan, Storage};
@@ -79,6 +80,7 @@ pub(super) struct State {
     pub(super) in_flight: Option<Arc<Ending>>,
     pub(super) data: Option<DataFile>,
     pub(super) last_commit_ns: u64,
+    pub(super) turn: Turn,
     /// The generation that was handed over last, and when: the one that was woken comes first.
     pub(super) handed_over: Option<(u64, u64)>,
     pub(super) is_keeper_asleep: bool,
@@ -92,6 +94,8 @@ pub(super) struct Ending(OnceLock<std::result::Result<(), Unpublished>>);
 #[derive(Debug)]
 pub(super) struct Pending {
     draft: Draft,
+    /// The kind of its last operation.
+    kind: &'static str,
     ending: Arc<Ending>,
 }
 
@@ -184,6 +188,7 @@ impl JournalStorage {
             in_flight: None,
             data: None,
             last_commit_ns: 0,
+            turn: Turn::default(),
             handed_over: None,
             is_keeper_asleep: false,
             is_closed: false,
@@ -386,6 +391,7 @@ impl Shared {
     /// Waits until this handle has the lease and an up-to-date state, and there is room for a record.
     fn ready(&self) -> Result<Locked<'_>> {
         let mut state = self.lock();
+        state.turn.note_asked(self.clock.mono_ns());
         loop {
             if state.is_acquiring || state.is_closing {
                 state = self.wait(state);
@@ -411,6 +417,7 @@ impl Shared {
             state.is_acquiring = false;
             self.changed.notify_all();
             state.lease = Some(acquired?);
+            state.turn.begin();
             let refreshed = self.make_current(&mut state).and_then(|()| {
                 state.reader.refresh()?;
                 Ok(())
@@ -435,6 +442,7 @@ impl Shared {
             op,
         };
         let bytes = op_line(&line);
+        let kind = line.op.kind();
         let gathered = state.pending.as_ref().map_or(0, |p| p.draft.payload.len());
         let too_long = |what, len, max| Err(Refusal::TooLong { what, len, max });
         if bytes.len() > self.options.record_len_max {
@@ -451,8 +459,10 @@ impl Shared {
                 last: seq,
                 payload: Vec::new(),
             },
+            kind,
             ending: Arc::default(),
         });
+        pending.kind = kind;
         pending.draft.last = seq;
         pending.draft.payload.extend_from_slice(&bytes);
         Ok(seq)
@@ -526,11 +536,13 @@ impl Shared {
                 .reader
                 .note_published(&published.head, published.metadata_len, &pending.draft);
         state.is_current &= noted.is_ok();
+        let goes_on = state.turn.note_published(pending.kind) && self.options.threads;
+        let is_kept = goes_on && !entered.is_empty();
         // Others can go on while this head is being made durable: theirs come after it.
         let released = if state.pending.is_some() {
             state.is_closing |= !entered.is_empty();
             None
-        } else if !entered.is_empty() || !self.options.threads || state.is_closing {
+        } else if !self.options.threads || state.is_closing || !(goes_on || entered.is_empty()) {
             self.release(&mut state, &entered)
         } else {
             None
@@ -552,7 +564,9 @@ impl Shared {
             seals: false,
         });
         pending.ending.0.set(ended).ok();
-        if state.lease.is_some() && state.is_keeper_asleep {
+        let now = self.clock.mono_ns();
+        state.turn.note_ended(pending.kind, now, is_kept);
+        if state.lease.is_some() && (is_kept || state.is_keeper_asleep) {
             self.keep.notify_all();
         }
         self.changed.notify_all();
