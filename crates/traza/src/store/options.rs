@@ -118,7 +118,7 @@ impl Default for StoreOptions {
             compaction: Some(Compaction::default()),
             cold_codec: None,
             retention: Retention::default(),
-            block_cache_len: 32 << 20,
+            block_cache_len: 64 << 20,
         }
     }
 }
