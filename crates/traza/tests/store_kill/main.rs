@@ -21,8 +21,9 @@ mod rounds {
     const THREADS: u64 = 4;
     /// Spans of a batch.
     const BATCH: u64 = 8;
+    /// Unless `DAYBOOK_SOAK_ROUNDS` has another number.
     const ROUNDS: u64 = 100;
-    /// On a busy machine there are fewer rounds.
+    /// On a busy machine there are fewer rounds, unless their number was asked for.
     const TIME_MAX: Duration = Duration::from_secs(40);
     const ROUNDS_MIN: u64 = 20;
     const ROUNDS_OF_A_STORE: u64 = 10;
@@ -157,9 +158,12 @@ mod rounds {
         if let Some(dir) = std::env::var_os(STORE) {
             return be_the_child(Path::new(&dir));
         }
+        let asked_for = std::env::var("DAYBOOK_SOAK_ROUNDS").ok();
+        let asked_for: Option<u64> = asked_for.map(|rounds| rounds.parse().unwrap());
         let begun = Instant::now();
         let (mut rounds, mut acknowledged) = (0, 0);
-        while rounds < ROUNDS && (rounds < ROUNDS_MIN || begun.elapsed() < TIME_MAX) {
+        let is_time = |rounds| rounds < ROUNDS_MIN || begun.elapsed() < TIME_MAX;
+        while rounds < asked_for.unwrap_or(ROUNDS) && (asked_for.is_some() || is_time(rounds)) {
             let dir = tempfile::tempdir().unwrap();
             let mut all = BTreeMap::new();
             for round in rounds..rounds + ROUNDS_OF_A_STORE {
