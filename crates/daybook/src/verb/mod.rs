@@ -3,6 +3,7 @@
 pub(crate) mod attest;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod inspect;
 pub(crate) mod key;
@@ -11,10 +12,12 @@ pub(crate) mod migrate;
 pub(crate) mod omniloop;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod study;
 pub(crate) mod trace;
 pub(crate) mod verify;
+pub(crate) mod why;
 
 use std::path::Path;
 

@@ -43,3 +43,5 @@ mod trace_export;
 mod trace_server;
 #[cfg(test)]
 mod verify;
+#[cfg(test)]
+mod why;

@@ -74,6 +74,16 @@ pub enum Error {
         /// What was wrong with the call.
         what: &'static str,
     },
+    /// A replayed loop asks for an input that was not recorded: it does not do what the recorded one did.
+    #[error("no further input of channel {channel:?} was recorded at tick {tick}: {left}")]
+    NoInput {
+        /// The channel that was asked for.
+        channel: String,
+        /// The tick.
+        tick: u64,
+        /// What is left there of other channels.
+        left: String,
+    },
     /// A key cannot be used.
     #[error("unusable key: {what}")]
     Key {
@@ -105,7 +115,9 @@ impl Error {
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Incomplete { .. } => ErrorKind::Incomplete,
             Self::NotAJournal { .. } | Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::Limit { .. } | Self::Misuse { .. } | Self::Key { .. } => ErrorKind::Misuse,
+            Self::Limit { .. } | Self::Misuse { .. } | Self::NoInput { .. } | Self::Key { .. } => {
+                ErrorKind::Misuse
+            }
         }
     }
 

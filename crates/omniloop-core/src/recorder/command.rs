@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -122,6 +122,58 @@ pub fn record_command_with(
     stderr: Box<dyn Write + Send>,
     created: impl FnOnce(),
 ) -> Result<CommandOutcome> {
+    let stdin = options
+        .record_stdin
+        .then_some(Box::new(io::stdin()) as Box<dyn Read + Send>);
+    run(
+        path,
+        options,
+        stdin,
+        stdout,
+        stderr,
+        (created, CommandTicks::default()),
+    )
+}
+
+/// How many telemetry records a recorded command has printed so far.
+#[derive(Clone, Debug, Default)]
+pub struct CommandTicks(Arc<AtomicU64>);
+
+impl CommandTicks {
+    /// The tick of the last one.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn advance(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// [`record_command`] of a command whose standard input is `stdin`, which may hold lines back until `ticks`
+/// has come to where they belong. They are recorded like those of [`CommandOptions::record_stdin`].
+///
+/// # Errors
+/// As [`record_command`].
+pub fn record_command_fed(
+    path: &Path,
+    options: &CommandOptions,
+    stdin: Box<dyn Read + Send>,
+    ticks: CommandTicks,
+    stdout: Box<dyn Write + Send>,
+    stderr: Box<dyn Write + Send>,
+) -> Result<CommandOutcome> {
+    run(path, options, Some(stdin), stdout, stderr, (|| {}, ticks))
+}
+
+fn run(
+    path: &Path,
+    options: &CommandOptions,
+    stdin: Option<Box<dyn Read + Send>>,
+    stdout: Box<dyn Write + Send>,
+    stderr: Box<dyn Write + Send>,
+    (created, ticks): (impl FnOnce(), CommandTicks),
+) -> Result<CommandOutcome> {
     let program = options.argv.first().ok_or(Error::Misuse {
         what: "no command was given",
     })?;
@@ -138,7 +190,7 @@ pub fn record_command_with(
             })?;
     let spawned = Command::new(program)
         .args(options.argv.iter().skip(1))
-        .stdin(if options.record_stdin {
+        .stdin(if stdin.is_some() {
             Stdio::piped()
         } else {
             Stdio::inherit()
@@ -167,7 +219,8 @@ pub fn record_command_with(
         start_payload(options, &child, fs.as_ref()),
     );
     let schema = Arc::new(Mutex::new(SchemaDeriver::default()));
-    let readers = start_readers(&mut child, &recorder, &schema, options, stdout, stderr)?;
+    let streams = (stdin, stdout, stderr);
+    let readers = start_readers(&mut child, &recorder, &schema, options, streams, ticks)?;
     let exit = attend(child, signals, &recorder)?;
     let all_read = wait_for(readers, OUTPUT_GRACE);
     let payload = stop_payload(exit, all_read, &schema);
@@ -291,13 +344,20 @@ fn signal_name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal).map_or_else(|| format!("{signal}"), str::to_owned)
 }
 
+/// Where standard input comes from, unless it is inherited, and where output goes.
+type Streams = (
+    Option<Box<dyn Read + Send>>,
+    Box<dyn Write + Send>,
+    Box<dyn Write + Send>,
+);
+
 fn start_readers(
     child: &mut Child,
     recorder: &Arc<Recorder>,
     schema: &Arc<Mutex<SchemaDeriver>>,
     options: &CommandOptions,
-    stdout: Box<dyn Write + Send>,
-    stderr: Box<dyn Write + Send>,
+    (stdin, stdout, stderr): Streams,
+    ticks: CommandTicks,
 ) -> Result<Vec<JoinHandle<()>>> {
     let mut readers = Vec::new();
     if let Some(pipe) = child.stdout.take() {
@@ -312,6 +372,9 @@ fn start_readers(
                     .learn(&object);
             }
             put_if_open(&recorder, kind, payload);
+            if kind == FrameKind::Telemetry {
+                ticks.advance();
+            }
         };
         readers.push(spawn("stdout", move || pass_on(pipe, stdout, take))?);
     }
@@ -322,14 +385,14 @@ fn start_readers(
         };
         readers.push(spawn("stderr", move || pass_on(pipe, stderr, take))?);
     }
-    if let Some(pipe) = child.stdin.take() {
+    if let (Some(pipe), Some(stdin)) = (child.stdin.take(), stdin) {
         // Recorded before it is passed on: an input that had an effect is always in the record. The
         // thread is not waited for: it ends with the input, or with the process.
         let recorder = Arc::downgrade(recorder);
         let take = move |line: &Line| {
             put_if_open(&recorder, FrameKind::Input, input_payload("stdin", line));
         };
-        spawn("stdin", move || feed(pipe, take))?;
+        spawn("stdin", move || feed(stdin, pipe, take))?;
     }
     Ok(readers)
 }
@@ -362,10 +425,9 @@ fn pass_on(mut from: impl Read, mut to: Box<dyn Write + Send>, take: impl Fn(&Li
     cutter.finish(&mut |line| take(&line));
 }
 
-fn feed(mut to: impl Write, take: impl Fn(&Line)) {
+fn feed(mut from: Box<dyn Read + Send>, mut to: impl Write, take: impl Fn(&Line)) {
     let mut cutter = LineCutter::default();
     let mut buffer = vec![0; READ_LEN];
-    let mut from = io::stdin().lock();
     loop {
         let piece = match from.read(&mut buffer) {
             Ok(0) => break,

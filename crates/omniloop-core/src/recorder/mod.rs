@@ -7,6 +7,7 @@ mod queue;
 mod schema;
 
 pub use command::{
-    CommandOptions, CommandOutcome, ExitStatus, record_command, record_command_with,
+    CommandOptions, CommandOutcome, CommandTicks, ExitStatus, record_command, record_command_fed,
+    record_command_with,
 };
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};

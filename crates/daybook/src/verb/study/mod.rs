@@ -1,6 +1,7 @@
 //! `daybook study`: makes study files, and shows what they hold.
 
 mod create;
+mod difference;
 mod export;
 mod facts;
 mod listing;
@@ -18,6 +19,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::kind::{Kind, kind_of};
 use crate::output::Out;
+pub(crate) use difference::first_difference;
 pub(crate) use facts::{print_facts, summary};
 
 /// Creates, shows and exports studies.
