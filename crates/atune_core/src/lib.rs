@@ -27,8 +27,13 @@ pub mod number;
 pub mod outbox;
 mod portable;
 pub mod replica;
+pub mod rng;
+pub mod sampler;
+mod scale;
+pub mod scheduler;
 pub mod space;
 pub mod storage;
+pub mod study;
 pub mod trial;
 pub mod worker;
 

@@ -1,0 +1,106 @@
+//! Asking for trials, and telling how they ended.
+
+#[cfg(doc)]
+use super::StudyError;
+use super::{Result, Study, Trial};
+use crate::lifecycle::Outcome;
+use crate::number::JsonF64;
+use crate::trial::TrialState;
+
+/// How a trial ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// With its values, one per objective. One that is not a number fails the trial.
+    Complete(Vec<f64>),
+    /// Early: it did not look promising. With values, if it has any.
+    Pruned(Option<Vec<f64>>),
+    /// With an error.
+    Failed(String),
+    /// Not at all: whoever ran it stops, and another may go on with it.
+    Released,
+}
+
+impl Told {
+    /// An ending with one value.
+    pub fn value(value: f64) -> Self {
+        Self::Complete(vec![value])
+    }
+
+    fn outcome(self) -> Option<Outcome> {
+        let numbers = |values: Vec<f64>| values.into_iter().map(JsonF64).collect();
+        match self {
+            Self::Complete(values) => Some(Outcome::complete(numbers(values))),
+            Self::Pruned(values) => Some(Outcome::pruned(values.map(numbers))),
+            Self::Failed(message) => Some(Outcome::failed(message)),
+            Self::Released => None,
+        }
+    }
+}
+
+impl Study {
+    /// A trial to run: one that was enqueued, retried or released, or else a new one.
+    ///
+    /// # Errors
+    /// [`StudyError::Stopped`], [`StudyError::BudgetSpent`] when the sampler has no further points, and
+    /// what the storage says.
+    pub fn ask(&self) -> Result<Trial> {
+        self.ask_within(None)
+    }
+
+    /// As [`ask`](Self::ask), if the study has fewer than `budget` trials: those that were started by any
+    /// worker, retries aside. However many workers ask, there are never more.
+    ///
+    /// # Errors
+    /// [`StudyError::BudgetSpent`]; otherwise as [`ask`](Self::ask).
+    pub fn ask_within(&self, budget: Option<u64>) -> Result<Trial> {
+        self.record_components()?;
+        self.drive_others(false)?;
+        let worker = self.worker();
+        if let Some(handle) = worker.claim_waiting(self.id())? {
+            return Ok(Trial::new(self.clone(), handle));
+        }
+        let budget = match (budget, self.trials_max()?) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let handle = worker.start(self.id(), budget, &[])?;
+        Ok(Trial::new(self.clone(), handle))
+    }
+
+    /// How many trials the sampler has points for.
+    fn trials_max(&self) -> Result<Option<u64>> {
+        let ask = || {
+            let number = self.seen().history.trials().len() as u64;
+            self.with_view(number, |view| self.sampler().trials_max(view))
+        };
+        if ask().is_none() {
+            return Ok(None);
+        }
+        self.refresh()?;
+        Ok(ask())
+    }
+
+    /// Ends a trial, and answers the state that was recorded: a final value that is not a number fails
+    /// the trial, and a released one is paused.
+    ///
+    /// # Errors
+    /// [`StudyError::Worker`] when the trial was taken from this worker meanwhile, or the number of values
+    /// is wrong; the trial has failed then.
+    pub fn tell(&self, trial: Trial, told: Told) -> Result<TrialState> {
+        let handle = &trial.handle;
+        let Some(outcome) = told.outcome() else {
+            handle.pause(None)?;
+            return Ok(TrialState::Paused);
+        };
+        let finished = handle.finish(&outcome, &self.intent());
+        let state = match &finished {
+            Ok(state) => *state,
+            // The outcome was refused: the trial has failed, and what this leaves to do is done too.
+            Err(_) => TrialState::Failed,
+        };
+        let driven = self.drive(handle.fence(), state);
+        let state = finished?;
+        driven?;
+        Ok(state)
+    }
+}

@@ -1,0 +1,4 @@
+//! Studies as people use them.
+
+mod asking;
+mod support;
