@@ -6,6 +6,36 @@ use crate::space::{
     Categories, Choice, ChoiceList, ChoiceValue, Distribution, FloatRange, IntRange, ParamValue,
 };
 
+/// How plain numbers are brought into the unit interval: see [`Distribution::scale`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    log: bool,
+}
+
+impl Scale {
+    /// Whether a plain number is between the ends.
+    pub fn holds(&self, number: f64) -> bool {
+        let number = if self.log { libm::log(number) } else { number };
+        (self.low..=self.high).contains(&number)
+    }
+
+    /// The place of a plain number; those beyond an end are at it.
+    pub fn unit(&self, number: f64) -> f64 {
+        let number = if self.log { libm::log(number) } else { number };
+        let width = self.high - self.low;
+        if width > 0.0 && width.is_finite() {
+            ((number - self.low) / width).clamp(0.0, 1.0)
+        } else if width > 0.0 {
+            let half = self.high / 2.0 - self.low / 2.0;
+            ((number / 2.0 - self.low / 2.0) / half).clamp(0.0, 1.0)
+        } else {
+            0.5
+        }
+    }
+}
+
 impl ParamValue {
     /// The value as a plain number: a truth value as 0 or 1, a choice as its place. Whole numbers beyond
     /// 2^53 are rounded.
@@ -244,22 +274,41 @@ impl Distribution {
         matches!(self, Self::Float(_) | Self::Int(_))
     }
 
+    /// The value that JSON means: a number, a truth value, or the value or else the label of a choice. `None`
+    /// when it is none of this distribution's.
+    pub fn value_from_json(&self, json: &serde_json::Value) -> Option<ParamValue> {
+        let value = match self {
+            Self::Float(_) => ParamValue::F64(serde_json::from_value(json.clone()).ok()?),
+            Self::Int(_) => ParamValue::I64(json.as_i64().or_else(|| whole(json.as_f64()?))?),
+            Self::Bool => ParamValue::Bool(json.as_bool()?),
+            Self::Cat(list) => {
+                let choices = &list.choices.choices;
+                let by_value = choices
+                    .iter()
+                    .position(|choice| choice.value.value == *json);
+                let by_label = || {
+                    let label = json.as_str()?;
+                    choices.iter().position(|choice| choice.label == label)
+                };
+                ParamValue::Cat(u32::try_from(by_value.or_else(by_label)?).ok()?)
+            }
+        };
+        self.check_value(&value).ok().map(|()| value)
+    }
+
+    /// How plain numbers are brought into the unit interval.
+    pub fn scale(&self) -> Scale {
+        let (low, high) = self.stretch();
+        Scale {
+            low,
+            high,
+            log: self.is_log(),
+        }
+    }
+
     /// The place of a plain number in the unit interval.
     pub fn to_unit(&self, number: f64) -> f64 {
-        let (low, high) = self.stretch();
-        let number = if self.is_log() {
-            libm::log(number)
-        } else {
-            number
-        };
-        let width = high - low;
-        if width > 0.0 && width.is_finite() {
-            ((number - low) / width).clamp(0.0, 1.0)
-        } else if width > 0.0 {
-            (number / 2.0 - low / 2.0).clamp(0.0, high / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)
-        } else {
-            0.5
-        }
+        self.scale().unit(number)
     }
 
     /// The value at a place of the unit interval: even places give the distribution.
@@ -273,6 +322,12 @@ impl Distribution {
             number
         })
     }
+}
+
+/// A whole number that JSON spells as a float.
+fn whole(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "within 2^53 and whole")]
+    (number.abs() < 9e15 && number.fract() == 0.0).then_some(number as i64)
 }
 
 impl FloatRange {

@@ -5,10 +5,16 @@
 //! themselves goes through [`Sampler::after_trial`] into a state blob of the study, so that any process can
 //! go on where another stopped. Caches are allowed as long as nobody can tell.
 
+mod auto;
+mod brute_force;
 mod error;
+mod grid;
 mod joint;
+mod partial_fixed;
+mod qmc;
 mod random;
 mod registry;
+mod tpe;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,10 +22,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use auto::AutoSampler;
+pub use brute_force::BruteForceSampler;
 pub use error::SamplerError;
+pub use grid::{GridOptions, GridSampler};
 pub use joint::JointSpace;
+pub use partial_fixed::PartialFixedSampler;
+pub use qmc::QmcSampler;
 pub use random::RandomSampler;
 pub use registry::{SAMPLER_KINDS, by_kind};
+pub use tpe::{TpeOptions, TpeSampler};
 
 use crate::replica::{ParamKey, Trial};
 use crate::rng::KeyedRng;
@@ -74,6 +86,11 @@ pub trait Sampler: Send + Sync + Debug {
     /// Is shown a trial that ended, and answers the state that replaces its present one. May be called more
     /// than once for an ending, but only one answer counts. `view.number` is that of the ended trial.
     fn after_trial(&self, _view: &SamplerView<'_>, _ended: &Trial) -> Option<Value> {
+        None
+    }
+
+    /// For a sampler that picks among others: which one it would pick for this trial, and why.
+    fn chosen(&self, _view: &SamplerView<'_>) -> Option<String> {
         None
     }
 }

@@ -5,16 +5,35 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Result, Sampler, SamplerError, random};
+use super::{
+    Result, Sampler, SamplerError, auto, brute_force, grid, partial_fixed, qmc, random, tpe,
+};
 
 /// Makes a sampler of its options.
 type Make = fn(&Value) -> Result<Arc<dyn Sampler>>;
 
 /// Every sampler: its name, and how it is made.
-const SAMPLERS: &[(&str, Make)] = &[(random::KIND, |options| {
-    no_options(random::KIND, options)?;
-    Ok(Arc::new(random::RandomSampler))
-})];
+const SAMPLERS: &[(&str, Make)] = &[
+    (auto::KIND, |options| {
+        no_options(auto::KIND, options)?;
+        Ok(Arc::new(auto::AutoSampler::default()))
+    }),
+    (brute_force::KIND, |options| {
+        no_options(brute_force::KIND, options)?;
+        Ok(Arc::new(brute_force::BruteForceSampler))
+    }),
+    (grid::KIND, grid::GridSampler::of),
+    (partial_fixed::KIND, partial_fixed::PartialFixedSampler::of),
+    (qmc::KIND, |options| {
+        no_options(qmc::KIND, options)?;
+        Ok(Arc::new(qmc::QmcSampler))
+    }),
+    (random::KIND, |options| {
+        no_options(random::KIND, options)?;
+        Ok(Arc::new(random::RandomSampler))
+    }),
+    (tpe::KIND, tpe::TpeSampler::of),
+];
 
 /// The names of all samplers.
 pub const SAMPLER_KINDS: [&str; SAMPLERS.len()] = {

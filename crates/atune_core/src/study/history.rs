@@ -28,7 +28,7 @@ pub struct History {
     with_values: BTreeSet<u64>,
     active: BTreeSet<u64>,
     finished_count: usize,
-    templated_count: u64,
+    given_count: u64,
     groups: Vec<Vec<usize>>,
     fronts: OnceLock<Fronts>,
 }
@@ -46,8 +46,9 @@ pub struct PastTrial {
     pub reports: Vec<(u64, Values)>,
     /// How far it misses its constraints, added up: 0 when all are met, `None` when it has none.
     pub violation: Option<f64>,
-    /// Whether it was created from a template: enqueued, or the replacement of another.
-    pub has_template: bool,
+    /// Whether its parameters were given, some of them at least: enqueued, added, or taken over from the
+    /// trial that it replaces.
+    pub is_given: bool,
     /// Its columns, in the order its parameters were set.
     params: Vec<u32>,
 }
@@ -100,7 +101,7 @@ impl History {
             with_values: BTreeSet::new(),
             active: BTreeSet::new(),
             finished_count: 0,
-            templated_count: 0,
+            given_count: 0,
             groups: Vec::new(),
             fronts: OnceLock::new(),
         }
@@ -133,7 +134,7 @@ impl History {
             reports: trial.reports.iter().skip(reports).map(report).collect(),
             values: trial.values.clone().filter(|_| has_ended),
             violation: constraints::violation(trial).filter(|_| has_ended),
-            has_template: trial.template().is_some(),
+            is_given: trial.template().is_some() || !trial.managed,
             is_retry: trial.retry_of().is_some(),
         }
     }
@@ -172,9 +173,9 @@ impl History {
         let was_over = past.state.is_terminal();
         past.id = change.id;
         past.state = change.state;
-        if change.has_template && !past.has_template {
-            past.has_template = true;
-            self.templated_count += u64::from(!change.is_retry);
+        if change.is_given && !past.is_given {
+            past.is_given = true;
+            self.given_count += u64::from(!change.is_retry);
         }
         if matches!(change.state, TrialState::Running | TrialState::Paused) {
             self.active.insert(change.number);
@@ -302,9 +303,9 @@ impl History {
         self.finished_count
     }
 
-    /// How many trials were created from a template and count against a budget.
-    pub fn templated_count(&self) -> u64 {
-        self.templated_count
+    /// How many trials count against a budget although their parameters were given.
+    pub fn given_count(&self) -> u64 {
+        self.given_count
     }
 
     /// The values of a trial, signed so that less is better.
@@ -393,7 +394,7 @@ struct Change {
     reports: Vec<(u64, Values)>,
     values: Option<Values>,
     violation: Option<f64>,
-    has_template: bool,
+    is_given: bool,
     is_retry: bool,
 }
 
@@ -405,7 +406,7 @@ impl PastTrial {
             values: None,
             reports: Vec::new(),
             violation: None,
-            has_template: false,
+            is_given: false,
             params: Vec::new(),
         }
     }
@@ -447,6 +448,11 @@ impl Column {
     pub fn get(&self, number: u64) -> Option<f64> {
         let at = usize::try_from(number).ok()?;
         self.values.get(at).copied().filter(|value| !value.is_nan())
+    }
+
+    /// How many trials that ended complete or pruned have the parameter.
+    pub fn finished_count(&self) -> usize {
+        self.finished_count
     }
 
     /// Whether all trials drew from the same distribution, lists of choices that grew aside.

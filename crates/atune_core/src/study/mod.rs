@@ -24,10 +24,12 @@ mod component;
 pub mod constraints;
 mod describe;
 mod endings;
+mod enqueue;
 mod error;
 mod fronts;
 mod history;
 mod open;
+mod optimize;
 mod tell;
 mod trial;
 
@@ -37,10 +39,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use durable::Clock;
 use serde_json::Value;
 
+pub use enqueue::FinishedTrial;
 pub use error::{Result, StudyError};
 pub use fronts::{Fronts, dominates};
 pub use history::{Changes, Column, Compared, History, PastTrial, Rank, RankClass};
 pub use open::StudyOptions;
+pub use optimize::{Callback, Catch, Ended, ObjectiveError, Optimize, Summary};
 pub use tell::Told;
 pub use trial::Trial;
 
@@ -249,6 +253,16 @@ impl Study {
         })?;
         let trial = |id| self.storage().trial(id).map_err(StudyError::from);
         ids.into_iter().map(trial).collect()
+    }
+
+    /// What a sampler that picks among others would pick for the next trial, and why.
+    ///
+    /// # Errors
+    /// [`StudyError::Storage`].
+    pub fn chosen_sampler(&self) -> Result<Option<String>> {
+        self.refresh()?;
+        let number = self.seen().history.trials().len() as u64;
+        Ok(self.with_view(number, |view| self.sampler().chosen(view)))
     }
 
     /// Copies of all its trials, by number.

@@ -298,7 +298,7 @@ fn is_name_taken(error: &StorageError) -> bool {
 }
 
 fn default_sampler() -> Arc<dyn Sampler> {
-    Arc::new(sampler::RandomSampler)
+    Arc::new(sampler::AutoSampler::default())
 }
 
 fn default_scheduler() -> Arc<dyn Scheduler> {

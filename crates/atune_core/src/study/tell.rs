@@ -2,10 +2,16 @@
 
 #[cfg(doc)]
 use super::StudyError;
+use serde_json::Value;
+
 use super::{Result, Study, Trial};
 use crate::lifecycle::Outcome;
 use crate::number::JsonF64;
-use crate::trial::TrialState;
+use crate::trial::{ScopedBlob, StateBlob, StateScope, TrialId, TrialState};
+use crate::worker::{TrialHandle, WorkerError};
+
+/// The kind of the state that a released trial leaves behind.
+const RELEASED: &str = "released";
 
 /// How a trial ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,28 +62,56 @@ impl Study {
         self.record_components()?;
         self.drive_others(false)?;
         let worker = self.worker();
-        if let Some(handle) = worker.claim_waiting(self.id())? {
-            return Ok(Trial::new(self.clone(), handle));
+        if let Some(handle) = worker.claim_waiting_within(self.id(), budget)? {
+            let given = self.given(handle.before())?;
+            return Ok(Trial::new(self.clone(), handle, given));
         }
-        let budget = match (budget, self.trials_max()?) {
+        self.refresh()?;
+        if let Some(handle) = self.claim_released()? {
+            let given = self.given(handle.before())?;
+            return Ok(Trial::new(self.clone(), handle, given));
+        }
+        let budget = match (budget, self.trials_max()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
         let handle = worker.start(self.id(), budget, &[])?;
-        Ok(Trial::new(self.clone(), handle))
+        Ok(Trial::new(self.clone(), handle, serde_json::Map::new()))
+    }
+
+    /// Claims a trial that its worker released, if there is one.
+    fn claim_released(&self) -> Result<Option<TrialHandle>> {
+        let released: Vec<TrialId> = {
+            let history = &self.seen().history;
+            let active = history.active().filter_map(|number| history.trial(number));
+            let paused = active.filter(|past| past.state == TrialState::Paused);
+            paused.map(|past| past.id).collect()
+        };
+        for trial in released {
+            let scope = StateScope::TrialUser(trial);
+            let mut is_released = false;
+            self.storage().read(&mut |replica| {
+                let blob = replica.state(scope);
+                is_released = blob.is_some_and(|blob| blob.kind == RELEASED);
+            })?;
+            if !is_released {
+                // Paused for another reason: whoever paused it knows when it goes on.
+                continue;
+            }
+            match self.worker().claim(trial, &[]) {
+                Ok(handle) => return Ok(Some(handle)),
+                // Somebody was faster.
+                Err(WorkerError::Refused(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(None)
     }
 
     /// How many trials the sampler has points for.
-    fn trials_max(&self) -> Result<Option<u64>> {
-        let ask = || {
-            let number = self.seen().history.trials().len() as u64;
-            self.with_view(number, |view| self.sampler().trials_max(view))
-        };
-        if ask().is_none() {
-            return Ok(None);
-        }
-        self.refresh()?;
-        Ok(ask())
+    fn trials_max(&self) -> Option<u64> {
+        let number = self.seen().history.trials().len() as u64;
+        self.with_view(number, |view| self.sampler().trials_max(view))
     }
 
     /// Ends a trial, and answers the state that was recorded: a final value that is not a number fails
@@ -89,7 +123,13 @@ impl Study {
     pub fn tell(&self, trial: Trial, told: Told) -> Result<TrialState> {
         let handle = &trial.handle;
         let Some(outcome) = told.outcome() else {
-            handle.pause(None)?;
+            let blob = StateBlob {
+                kind: RELEASED.to_owned(),
+                version: 1,
+                data: Value::Null,
+            };
+            let scope = StateScope::TrialUser(handle.id());
+            handle.pause(Some(ScopedBlob { scope, blob }))?;
             return Ok(TrialState::Paused);
         };
         let finished = handle.finish(&outcome, &self.intent());

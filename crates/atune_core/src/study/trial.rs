@@ -33,13 +33,21 @@ struct Drawn {
     asked: BTreeMap<String, (Distribution, ParamValue)>,
     /// Parameters that it has, by whatever way, and those that are fixed for it.
     set: BTreeMap<String, ParamValue>,
+    /// Values that were given before their distributions were known.
+    given: serde_json::Map<String, Value>,
     joint: Option<(JointSpace, Vec<ParamValue>)>,
+    /// Whether the history was brought up to date since the trial was started.
+    is_fresh: bool,
     reports: Vec<(u64, Values)>,
     constraints: BTreeMap<String, f64>,
 }
 
 impl Trial {
-    pub(super) fn new(study: Study, handle: TrialHandle) -> Self {
+    pub(super) fn new(
+        study: Study,
+        handle: TrialHandle,
+        given: serde_json::Map<String, Value>,
+    ) -> Self {
         let before = handle.before();
         let mut set = before
             .template()
@@ -55,7 +63,9 @@ impl Trial {
         let drawn = Drawn {
             asked: own.collect(),
             set,
+            given,
             joint: None,
+            is_fresh: false,
             reports: reports.map(|r| (r.step, r.values.clone())).collect(),
             constraints: constraints::of(before).unwrap_or_default(),
         };
@@ -168,14 +178,20 @@ impl Trial {
                 second: dist.to_string(),
             });
         }
+        if !drawn.is_fresh {
+            self.study.refresh()?;
+            drawn.is_fresh = true;
+        }
         self.study.check_dist(name, dist)?;
-        let value = match drawn.set.get(name) {
-            Some(fixed) => {
-                dist.check_value(fixed)
-                    .map_err(|fault| space(name, dist, fault))?;
-                fixed.clone()
-            }
-            None => self.draw(&mut drawn, name, dist)?,
+        let value = if let Some(fixed) = drawn.set.get(name) {
+            let checked = dist.check_value(fixed);
+            checked.map_err(|fault| space(name, dist, fault))?;
+            fixed.clone()
+        } else if let Some(given) = drawn.given.get(name) {
+            let value = dist.value_from_json(given);
+            value.ok_or_else(|| space(name, dist, SpaceFault::OutOfRange))?
+        } else {
+            self.draw(&mut drawn, name, dist)?
         };
         self.handle.set_params(&[Param {
             name: name.to_owned(),
@@ -191,9 +207,6 @@ impl Trial {
     /// Draws a parameter that is not fixed.
     fn draw(&self, drawn: &mut Drawn, name: &str, dist: &Distribution) -> Result<ParamValue> {
         let study = &self.study;
-        if drawn.joint.is_none() {
-            study.refresh()?;
-        }
         let seen = study.seen();
         let view = SamplerView {
             config: study.config(),
@@ -208,9 +221,10 @@ impl Trial {
         let (space, values) = match drawn.joint.take() {
             Some(joint) => joint,
             None => {
-                let fixed = &drawn.set;
+                let is_free =
+                    |name: &str| !drawn.set.contains_key(name) && !drawn.given.contains_key(name);
                 let space = sampler.joint_space(&view);
-                let space = space.filter(|key| !fixed.contains_key(&key.name));
+                let space = space.filter(|key| is_free(&key.name));
                 let values = if space.is_empty() {
                     Vec::new()
                 } else {
@@ -331,7 +345,7 @@ fn wrong_type(name: &str, value: &ParamValue) -> StudyError {
 
 impl Study {
     /// Refuses a distribution that those of other trials, or of the declared space, do not go with.
-    fn check_dist(&self, name: &str, dist: &Distribution) -> Result<()> {
+    pub(super) fn check_dist(&self, name: &str, dist: &Distribution) -> Result<()> {
         let declared = self.config().space.iter().flatten();
         let declared = declared.filter(|entry| entry.name == name);
         for entry in declared {

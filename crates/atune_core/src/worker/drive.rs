@@ -139,7 +139,7 @@ impl Outboxes {
         }
     }
 
-    /// Drives every outbox that is not done and whose trial ended at `ended_before_millis` or earlier.
+    /// Drives every outbox that something is left to do for and whose trial ended at `ended_before_millis` or earlier.
     /// A worker that leaves the young ones to those who ended them calls nothing twice in vain. The cost
     /// is that of what changed since the last call. Answers the effects that are still open.
     ///
@@ -162,7 +162,7 @@ impl Outboxes {
                         epoch: trial.epoch,
                     };
                     let outbox = replica.outbox(key)?;
-                    (outbox.phase != Phase::Done)
+                    self.is_owed(trial, outbox)
                         .then_some((key, trial.times.ended.unwrap_or_default()))
                 });
             found = (replica.seq(), open.collect());
@@ -181,6 +181,19 @@ impl Outboxes {
             undone.extend(left);
         }
         Ok(undone)
+    }
+
+    /// Whether an ending left something to do. Closing an outbox that nobody owes anything would be a record
+    /// without a use.
+    fn is_owed(&self, ended: &Trial, outbox: &Outbox) -> bool {
+        let intent = &outbox.intent;
+        let is_asked_for = intent.sampler || intent.scheduler || !intent.callbacks.is_empty();
+        let is_retried = ended.state == TrialState::Failed && self.retry.next(ended).is_some();
+        match outbox.phase {
+            Phase::Sampler => is_asked_for || is_retried,
+            Phase::Scheduler | Phase::Effects => true,
+            Phase::Done => false,
+        }
     }
 
     /// Drives one outbox as far as it goes, and answers its effects that are still open.

@@ -92,6 +92,19 @@ impl Worker {
     /// # Errors
     /// [`WorkerError::Stopped`], or the storage's.
     pub fn claim_waiting(&self, study: StudyId) -> Result<Option<TrialHandle>> {
+        self.claim_waiting_within(study, None)
+    }
+
+    /// As [`claim_waiting`](Self::claim_waiting), but no trial that counts against the budget once `budget`
+    /// of those were started. Retries do not count, and are claimed all the same.
+    ///
+    /// # Errors
+    /// As [`claim_waiting`](Self::claim_waiting).
+    pub fn claim_waiting_within(
+        &self,
+        study: StudyId,
+        budget: Option<u64>,
+    ) -> Result<Option<TrialHandle>> {
         let list = self.shared.lock().studies.entry(study).or_default().clone();
         let mut now = list.clone();
         // The list is kept only as of what was seen to last, which no plan knows of what it sees.
@@ -106,17 +119,26 @@ impl Worker {
         let claimed = self.shared.storage.commit(&mut |replica| {
             is_taken.set(false);
             seen.check_stopped(replica, study)?;
-            let is_waiting = |id: &&TrialId| {
-                replica
-                    .trial(**id)
-                    .is_ok_and(|trial| trial.state == TrialState::Waiting)
+            let is_waiting = |id: &TrialId| {
+                let trial = replica.trial(*id).ok();
+                trial.filter(|trial| trial.state == TrialState::Waiting)
             };
-            let Some(first) = waiting.iter().find(is_waiting) else {
-                // Others took all of them meanwhile.
+            let counts = |trial: &Trial| trial.retry_of().is_none();
+            let is_spent = match budget {
+                None => false,
+                Some(budget) => {
+                    let left = waiting.iter().filter_map(is_waiting).filter(|t| counts(t));
+                    let used = replica.budget_used(study)?;
+                    used.saturating_sub(left.count() as u64) >= budget
+                }
+            };
+            let mut left = waiting.iter().filter_map(is_waiting);
+            let Some(first) = left.find(|trial| !(is_spent && counts(trial))) else {
+                // Others took all of them meanwhile, or none may be started any more.
                 is_taken.set(true);
                 return Err(Refusal::UnknownStudy(study));
             };
-            self.claim_op(replica, *first, &[], &seen)
+            self.claim_op(replica, first.id, &[], &seen)
         });
         match claimed.map_err(WorkerError::from) {
             Ok(_) => self

@@ -7,7 +7,7 @@ use atune_core::study::{Study, StudyOptions};
 use atune_core::trial::{Direction, ResourceUnit, StudyConfig};
 
 /// A configuration with this many objectives, all to be minimised.
-pub fn config(name: &str, objectives: usize, seed: u64) -> StudyConfig {
+pub(crate) fn config(name: &str, objectives: usize, seed: u64) -> StudyConfig {
     StudyConfig {
         name: name.to_owned(),
         directions: vec![Direction::Minimize; objectives],
@@ -19,7 +19,7 @@ pub fn config(name: &str, objectives: usize, seed: u64) -> StudyConfig {
 }
 
 /// Options with a sampler.
-pub fn sampled_by(sampler: impl Sampler + 'static) -> StudyOptions {
+pub(crate) fn sampled_by(sampler: impl Sampler + 'static) -> StudyOptions {
     StudyOptions {
         sampler: Some(Arc::new(sampler)),
         ..StudyOptions::default()
@@ -27,6 +27,6 @@ pub fn sampled_by(sampler: impl Sampler + 'static) -> StudyOptions {
 }
 
 /// A study in memory.
-pub fn in_memory(sampler: impl Sampler + 'static, seed: u64) -> Study {
+pub(crate) fn in_memory(sampler: impl Sampler + 'static, seed: u64) -> Study {
     Study::create_in_memory(&config("demo", 1, seed), sampled_by(sampler)).unwrap()
 }
