@@ -2,10 +2,35 @@
 //!
 //! A scheduler is pure, as a sampler is: what it decides follows from the [`SchedulerView`] alone. What it
 //! must remember goes through [`Scheduler::after_trial`] into a state blob of the study.
+//!
+//! All of them compare trials by the one objective of a study. In a study of several objectives no trial is
+//! behind another, and every one goes on.
+
+mod curve;
+mod halving;
+mod hyperband;
+mod patient;
+mod percentile;
+mod population;
+mod registry;
+#[cfg(test)]
+mod testing;
+mod threshold;
+mod wilcoxon;
 
 use std::fmt::Debug;
 
+use serde::Serialize;
 use serde_json::Value;
+
+pub use halving::AshaScheduler;
+pub use hyperband::HyperbandScheduler;
+pub use patient::PatientScheduler;
+pub use percentile::{Looking, MedianScheduler, PercentileScheduler};
+pub use population::PopulationScheduler;
+pub use registry::{SCHEDULER_KINDS, SchedulerError, by_kind};
+pub use threshold::ThresholdScheduler;
+pub use wilcoxon::WilcoxonScheduler;
 
 use crate::outbox::Effect;
 use crate::replica::{Trial, Values};
@@ -102,7 +127,8 @@ impl Scheduler for NoScheduler {
     }
 }
 
-/// The scheduler of this name with these options, if there is one.
-pub fn by_kind(kind: &str, _options: &Value) -> Option<std::sync::Arc<dyn Scheduler>> {
-    (kind == "none").then(|| std::sync::Arc::new(NoScheduler) as _)
+/// Options as the study records them.
+fn options_of(scheduler: &impl Serialize) -> Value {
+    // Numbers and structures of them: writing them to memory cannot fail.
+    serde_json::to_value(scheduler).unwrap_or_default()
 }

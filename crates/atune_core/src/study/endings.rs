@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::sampler::SamplerView;
 use crate::scheduler::SchedulerView;
 use crate::storage::Fence;
 use crate::trial::{StateBlob, TrialState};
-use crate::worker::{Callbacks, Said};
+use crate::worker::{Callbacks, Said, fail_stale};
 
 /// How long the endings of others are left to them, and how often they are looked for.
 const OTHERS_NS: u64 = 1_000_000_000;
@@ -58,6 +59,21 @@ impl Study {
         let undone = self.outboxes().drive_open(before, &mut Driver(self))?;
         log_undone(&undone);
         Ok(())
+    }
+
+    /// Fails the running trials that nobody renewed for longer than `grace`, does what this and other endings
+    /// left to do, and answers how many it failed. The worker does so by itself at its heartbeats; whoever
+    /// waits for the study to be done need not wait for them.
+    ///
+    /// # Errors
+    /// [`StudyError::Storage`](super::StudyError::Storage).
+    pub fn fail_stale(&self, grace: Duration) -> Result<usize> {
+        let now_millis = self.shared.clock.wall_ns() / 1_000_000;
+        let grace_millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let storage = self.storage().as_ref();
+        let failed = fail_stale(storage, self.id(), now_millis, grace_millis, &self.intent())?;
+        self.drive_others(true)?;
+        Ok(failed.len())
     }
 }
 

@@ -61,8 +61,8 @@ pub enum StudyError {
         /// Kind and options that were given.
         given: String,
     },
-    /// The study names a scheduler that this build does not know.
-    #[error("the study has scheduler {0:?}, which this build does not know")]
+    /// The study names a scheduler, or options of one, that this build does not know.
+    #[error("the study's scheduler: {0}")]
     UnknownScheduler(String),
     /// A study of this name exists, with another configuration.
     #[error("a study named {name:?} exists with other {what}: {found}, not {wanted}")]

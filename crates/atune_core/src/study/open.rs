@@ -329,7 +329,7 @@ fn chosen_scheduler(
             Ok(given)
         }
         (None, Some(blob)) => scheduler::by_kind(&blob.kind, component::options(blob))
-            .ok_or_else(|| StudyError::UnknownScheduler(blob.kind.clone())),
+            .map_err(|error| StudyError::UnknownScheduler(error.to_string())),
         (None, None) => Ok(default_scheduler()),
     }
 }

@@ -86,8 +86,9 @@ impl Worker {
         }
     }
 
-    /// Claims the trial of a study that waits longest, if one does: those with a template first (enqueued
-    /// trials and replacements), then bare reservations. Its parameters are set through the handle.
+    /// Claims the trial of a study that waits longest, if one does: those with a template or with parameters
+    /// first (enqueued trials, replacements, and what others paused), then bare reservations. Its
+    /// parameters are set through the handle.
     ///
     /// # Errors
     /// [`WorkerError::Stopped`], or the storage's.
@@ -119,20 +120,25 @@ impl Worker {
         let claimed = self.shared.storage.commit(&mut |replica| {
             is_taken.set(false);
             seen.check_stopped(replica, study)?;
-            let is_waiting = |id: &TrialId| {
+            let is_free = |id: &TrialId| {
                 let trial = replica.trial(*id).ok();
-                trial.filter(|trial| trial.state == TrialState::Waiting)
+                trial.filter(|trial| {
+                    matches!(trial.state, TrialState::Waiting | TrialState::Paused)
+                })
             };
-            let counts = |trial: &Trial| trial.retry_of().is_none();
+            // A trial that was paused had begun: going on with it takes no more of the budget.
+            let counts = |trial: &Trial| {
+                trial.retry_of().is_none() && trial.state == TrialState::Waiting
+            };
             let is_spent = match budget {
                 None => false,
                 Some(budget) => {
-                    let left = waiting.iter().filter_map(is_waiting).filter(|t| counts(t));
+                    let left = waiting.iter().filter_map(is_free).filter(|t| counts(t));
                     let used = replica.budget_used(study)?;
                     used.saturating_sub(left.count() as u64) >= budget
                 }
             };
-            let mut left = waiting.iter().filter_map(is_waiting);
+            let mut left = waiting.iter().filter_map(is_free);
             let Some(first) = left.find(|trial| !(is_spent && counts(trial))) else {
                 // Others took all of them meanwhile, or none may be started any more.
                 is_taken.set(true);

@@ -1,15 +1,15 @@
-//! The trials of a study that wait to be claimed, kept up to date at the cost of what changed.
+//! The trials of a study that wait to be claimed, or to be gone on with, kept up to date at the cost of what changed.
 
 use std::collections::BTreeSet;
 
 use crate::replica::Replica;
 use crate::trial::{StudyId, TrialId, TrialState};
 
-/// Trials with a template first, the oldest first among each kind.
+/// Those with a template or parameters first, the oldest first among each kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WaitingList {
     seq: u64,
-    /// Whether it has no template, and which it is.
+    /// Whether it has neither, and which it is.
     trials: BTreeSet<(bool, TrialId)>,
 }
 
@@ -19,12 +19,14 @@ impl WaitingList {
         let mut next = self.clone();
         next.seq = replica.seq();
         for trial in replica.changed_since(self.seq) {
-            let place = (trial.template().is_none(), trial.id);
-            let is_waiting = trial.state == TrialState::Waiting && trial.managed;
-            if is_waiting && trial.study == study {
-                next.trials.insert(place);
-            } else {
+            // What was begun has parameters, and goes before what has none yet.
+            let is_bare = trial.template().is_none() && trial.params.is_empty();
+            for place in [(true, trial.id), (false, trial.id)] {
                 next.trials.remove(&place);
+            }
+            let is_free = matches!(trial.state, TrialState::Waiting | TrialState::Paused);
+            if is_free && trial.managed && trial.study == study {
+                next.trials.insert((is_bare, trial.id));
             }
         }
         next
