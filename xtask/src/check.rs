@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use crate::Outcome;
 use crate::generate_all::{GenerateAll, Mode};
 use crate::shell::{cargo, run};
-use crate::{clients, tidy, tools};
+use crate::{clients, python, tidy, tools};
 
 /// Runs the gate: every step, or only the named ones, and lists those that failed.
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "format",
         run: || run(&mut cargo("fmt --all --check")),
@@ -52,6 +52,10 @@ const STEPS: [Step; 9] = [
     Step {
         name: "clients",
         run: clients::run_tests,
+    },
+    Step {
+        name: "python",
+        run: python::run_tests,
     },
     Step {
         name: "doctests",

@@ -5,17 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Outcome;
+use crate::python_env::{self, is_made_of, mark, twice};
 use crate::shell::{cargo, output, program, root, run, tools_folder};
 
 const TESTS: &str = "tests/clients";
-/// The oldest Python that the tests were written for.
-const PYTHON_MINOR_MIN: u32 = 11;
-const GET_PYTHON: &str = "install Python 3.11 or newer with its modules venv and pip";
 const GET_NODE: &str = "install Node.js 18.19 or newer, with npm";
 
 /// Brings the clients in, builds the programs and runs the tests.
 pub(crate) fn run_tests() -> Outcome {
-    let python = python_with_packages()?;
+    let python = python_env::with_packages("clients-python", &root().join(TESTS))?;
     bring_node_modules()?;
     // With the features of the step `tests`, so that nothing is built a second time.
     run(&mut cargo("build --workspace --all-features --bins"))?;
@@ -27,48 +25,6 @@ pub(crate) fn run_tests() -> Outcome {
     // The tests leave nothing in the source tree.
     tests.env("PYTHONDONTWRITEBYTECODE", "1");
     run(&mut tests)
-}
-
-/// The interpreter of an environment that has the packages of the tests, made when they have changed.
-fn python_with_packages() -> Outcome<PathBuf> {
-    let wanted = root().join(TESTS).join("requirements.txt");
-    let folder = tools_folder().join("clients-python");
-    let python = folder.join("bin/python");
-    if is_made_of(&folder, &wanted) && output(program(&python).arg("--version")).is_ok() {
-        return Ok(python);
-    }
-    let own =
-        output(program("python3").args(["-c", "import sys, venv; print(sys.version_info.minor)"]));
-    let minor = own.map_err(|error| format!("{error}\n{GET_PYTHON}"))?;
-    if minor
-        .trim()
-        .parse()
-        .is_ok_and(|minor: u32| minor < PYTHON_MINOR_MIN)
-    {
-        return Err(format!(
-            "python3 is version 3.{}: {GET_PYTHON}",
-            minor.trim()
-        ));
-    }
-    println!("bringing the Python clients into .tools/ (a minute or two, once)");
-    run(program("python3")
-        .args(["-m", "venv", "--clear"])
-        .arg(&folder))
-    .map_err(|error| format!("{error}\n{GET_PYTHON}"))?;
-    twice(|| {
-        let mut install = program(&python);
-        install.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "-r",
-        ]);
-        run(install.arg(&wanted))
-    })?;
-    mark(&folder, &wanted)?;
-    Ok(python)
 }
 
 /// Brings the JavaScript packages in, where there is a Node.js to run them.
@@ -108,29 +64,6 @@ fn bring_node_modules() -> Outcome {
     mark(&folder, &wanted)
 }
 
-/// A folder remembers the list that it was made from.
-fn is_made_of(folder: &Path, wanted: &Path) -> bool {
-    let (made, wanted) = (fs::read(made_from(folder)), fs::read(wanted));
-    matches!((made, wanted), (Ok(made), Ok(wanted)) if made == wanted)
-}
-
-fn mark(folder: &Path, wanted: &Path) -> Outcome {
-    let copied = fs::copy(wanted, made_from(folder));
-    copied.map(|_| ()).map_err(|error| said(folder, &error))
-}
-
-fn made_from(folder: &Path) -> PathBuf {
-    folder.join("made-from")
-}
-
 fn said(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
-}
-
-/// What needs the network may need a second try.
-fn twice(work: impl Fn() -> Outcome) -> Outcome {
-    work().or_else(|first| {
-        println!("{first}; trying once more");
-        work()
-    })
 }

@@ -20,6 +20,8 @@ mod clients;
 mod crash;
 mod fuzz_smoke;
 pub mod generate_all;
+mod python;
+mod python_env;
 pub mod reference;
 mod shell;
 mod soak;

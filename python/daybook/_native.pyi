@@ -1,0 +1,383 @@
+"""The native half of the packages."""
+
+import os
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias, TypedDict, final
+
+__all__ = [
+    "Durability",
+    "FrameRecord",
+    "JournalPlayer",
+    "Recorder",
+    "RotationPolicy",
+    "SegmentedPlayer",
+    "Stamp",
+    "StateJournal",
+    "__version__",
+    "journal_segments",
+    "verify_chain",
+]
+
+__version__: str
+
+_Path: TypeAlias = str | os.PathLike[str]
+_Kind: TypeAlias = Literal[
+    "telemetry",
+    "mutation",
+    "control",
+    "lifecycle",
+    "hash",
+    "input",
+    "chain",
+    "signature",
+    "guardrail",
+]
+
+class _Sealed(TypedDict):
+    paths: list[str]
+    record_count: int
+    head: str
+
+class _Closed(_Sealed):
+    dropped: int
+
+class _Verification(TypedDict):
+    ok: bool
+    declared_chained: bool
+    checkpoints: int
+    head: str | None
+    break_at: dict[str, Any] | None
+    records: int
+    finalized: bool
+    unverified_tail: int
+    truncated: bool
+    index: Literal["consistent", "inconsistent", "absent"]
+    trailing_bytes: int
+
+@final
+class FrameRecord:
+    """One record of a journal."""
+
+    @property
+    def kind(self) -> _Kind:
+        """What it is."""
+
+    @property
+    def tick(self) -> int:
+        """The frame counter, stamped by the writer."""
+
+    @property
+    def mono_ns(self) -> int:
+        """Nanoseconds since the journal was created, by a clock that never goes back."""
+
+    @property
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+
+    @property
+    def offset(self) -> int:
+        """Where its header starts in its file, in bytes."""
+
+    @property
+    def payload(self) -> bytes:
+        """Its bytes, as written."""
+
+    def json(self) -> Any:
+        """Give the payload parsed as JSON.
+
+        Raises `ValueError` when it is none; that of a chain or signature record never is.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Stamp:
+    """What a journal stamped onto a record."""
+
+    @property
+    def tick(self) -> int:
+        """The frame counter."""
+
+    @property
+    def mono_ns(self) -> int:
+        """Nanoseconds since the journal was created."""
+
+    @property
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Durability:
+    """When appended records become durable; a sealed journal always is."""
+
+    @staticmethod
+    def buffered() -> Durability:
+        """Give the default: at seal, and in the operating system's hands before."""
+
+    @staticmethod
+    def each_record() -> Durability:
+        """Before each append returns."""
+
+    @staticmethod
+    def every_n(records: int) -> Durability:
+        """After every so many records, at least one."""
+
+    @staticmethod
+    def every_ms(milliseconds: int) -> Durability:
+        """When so many milliseconds have passed since the last sync."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class RotationPolicy:
+    """When to start a new segment; a record is never split."""
+
+    def __new__(
+        cls,
+        *,
+        max_bytes: int | None = None,
+        max_records: int | None = None,
+        max_age: float | None = None,
+    ) -> Self:
+        """Bound a segment's bytes, its records, and the seconds from its creation to its last one."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class StateJournal:
+    """An open journal: every call writes, and raises what went wrong.
+
+    After the first error of the disk every later call raises it again. As a context manager it is
+    sealed at the end, also by an exception.
+    """
+
+    def __new__(
+        cls,
+        path: _Path,
+        *,
+        rotation: RotationPolicy | None = None,
+        durability: Durability | None = None,
+        overwrite: bool = False,
+        signing_key: str | bytes | None = None,
+        sign_every: int | None = None,
+    ) -> Self:
+        """Create the journal; `FileExistsError` when the path exists and ``overwrite`` is not set.
+
+        ``signing_key`` is the PEM text of an Ed25519 private key (PKCS#8), or its 32 secret bytes:
+        every segment's closing checkpoint is signed, and every ``sign_every``-th before it.
+        """
+
+    @property
+    def path(self) -> str:
+        """The path of segment 0."""
+
+    @property
+    def last_stamp(self) -> Stamp:
+        """The stamp of the last record."""
+
+    @property
+    def segment_ordinal(self) -> int:
+        """The segment that is being written."""
+
+    def append(self, kind_name: _Kind, value: Any) -> Stamp:
+        """Append a record, stamped with the time of this call.
+
+        ``value`` is taken as it is when it is bytes or text, and as JSON otherwise. Telemetry advances
+        the tick by one.
+        """
+
+    def flush(self) -> None:
+        """Hand everything to the operating system: other processes can read it."""
+
+    def sync(self) -> None:
+        """Make everything durable."""
+
+    def seal(self) -> _Sealed:
+        """Write closing checkpoint, index and trailer; the journal is durable, and closed."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
+
+@final
+class Recorder:
+    """A journal behind a bounded queue and a thread: no call waits for the disk.
+
+    As a context manager it is sealed at the end, also by an exception.
+    """
+
+    def __new__(
+        cls,
+        path: _Path,
+        *,
+        policy: Literal["block", "drop_telemetry"] = "block",
+        queue_records: int = 8192,
+        queue_bytes: int = 67108864,
+        flush_interval: float = 0.2,
+        rotation: RotationPolicy | None = None,
+        durability: Durability | None = None,
+        overwrite: bool = False,
+        signing_key: str | bytes | None = None,
+        sign_every: int | None = None,
+    ) -> Self:
+        """Create the journal and start its thread.
+
+        When the queue is full, ``block`` waits for a place, and ``drop_telemetry`` drops telemetry,
+        counts it and records the loss. After ``flush_interval`` seconds at the latest other processes
+        can read a record. The rest is as for `StateJournal`.
+        """
+
+    @property
+    def path(self) -> str:
+        """The path of segment 0."""
+
+    @property
+    def dropped(self) -> int:
+        """Telemetry records dropped so far."""
+
+    @property
+    def written(self) -> int:
+        """Records written so far, not necessarily durable."""
+
+    def record(self, kind_name: _Kind, value: Any) -> bool:
+        """Hand over a record as `StateJournal.append` takes it; false when it was dropped."""
+
+    def check(self) -> None:
+        """Raise the first failure of the thread, if there was one."""
+
+    def close(self) -> _Closed:
+        """Write what is queued and seal the journal."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> None: ...
+
+class JournalPlayer:
+    """Reads one file."""
+
+    def __new__(cls, path: _Path, *, lenient: bool = False) -> Self:
+        """Open a file; ``lenient`` skips unknown kinds and does without an index that does not fit."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+    @property
+    def lenient(self) -> bool:
+        """How it was opened."""
+
+    def version(self) -> int:
+        """Give the format version: 2, or 1 for a legacy file."""
+
+    def record_count(self) -> int | None:
+        """Give the number of records of every kind, from the trailer; ``None`` if never sealed."""
+
+    def is_segmented(self) -> bool:
+        """Tell whether this file is part of a rotated set."""
+
+    def segment_index(self) -> int | None:
+        """Give its ordinal in the set, ``None`` for a journal without rotation."""
+
+    def created_wall_ns(self) -> int:
+        """Give the time of its creation, in nanoseconds since the Unix epoch."""
+
+    def is_finalized(self) -> bool:
+        """Tell whether the file was sealed."""
+
+    def is_truncated(self) -> bool:
+        """Tell whether reading came to a record that the end of the file cuts off."""
+
+    def position(self) -> int:
+        """Give the offset of the next record, in bytes."""
+
+    def seek_to_tick(self, tick: int) -> None:
+        """Make the next read return the first record whose tick is not less."""
+
+    def refresh(self) -> None:
+        """Look again at a file that is being written."""
+
+    def read_next_record(self) -> FrameRecord | None:
+        """Give the next record, chain and signature records included; ``None`` at the end."""
+
+    def read_next_data_record(self) -> FrameRecord | None:
+        """Give the next record that describes the run; ``None`` at the end."""
+
+class SegmentedPlayer:
+    """Reads a rotated set, or a journal without rotation, as one stream."""
+
+    def __new__(cls, path: _Path, *, lenient: bool = False) -> Self:
+        """Open the set that starts at a path; ``lenient`` as for `JournalPlayer`."""
+
+    @property
+    def path(self) -> str:
+        """The path of segment 0."""
+
+    @property
+    def lenient(self) -> bool:
+        """How it was opened."""
+
+    def version(self) -> int:
+        """Give the format version of the segment that is being read."""
+
+    def segment_count(self) -> int:
+        """Give the number of segments."""
+
+    def segment_index(self) -> int | None:
+        """Give the ordinal of the segment that is being read, ``None`` for a journal without rotation."""
+
+    def is_segmented(self) -> bool:
+        """Tell whether this is a rotated set."""
+
+    def paths(self) -> list[str]:
+        """Give the files, in order."""
+
+    def stranded_paths(self) -> list[str]:
+        """Give the files behind the first missing segment: reading never comes to them."""
+
+    def check_complete(self) -> None:
+        """Raise `CorruptError` when files stand behind a missing segment."""
+
+    def record_count(self) -> int | None:
+        """Give the number of records of all sealed segments; ``None`` when none is sealed."""
+
+    def is_finalized(self) -> bool:
+        """Tell whether the segment that is being read is sealed and the last."""
+
+    def is_truncated(self) -> bool:
+        """Tell whether reading came to a record that the end of a file cuts off."""
+
+    def seek_to_tick(self, tick: int) -> None:
+        """Make the next read return the first record whose tick is not less."""
+
+    def refresh(self) -> None:
+        """Look again at files that are being written."""
+
+    def read_next_record(self) -> FrameRecord | None:
+        """Give the next record, chain and signature records included; ``None`` at the end."""
+
+    def read_next_data_record(self) -> FrameRecord | None:
+        """Give the next record that describes the run; ``None`` at the end."""
+
+def journal_segments(path: _Path) -> list[str]:
+    """Give the files of the set that starts at a path, in order, up to the first missing one."""
+
+def verify_chain(path: _Path) -> _Verification:
+    """Verify the chain of one file, front to back; the index is never asked.
+
+    ``ok`` is false if anything failed, and ``break_at`` says where: a dict whose ``type`` is one of
+    DigestMismatch, CrcMismatch, MalformedCheckpoint, NotChained, ChainedButNoCheckpoints. ``head`` is
+    the value that the last checkpoint carries, in hex. ``unverified_tail`` counts the records that
+    nothing in the file covers yet.
+    """
