@@ -1,4 +1,5 @@
-//! The Python module `daybook._native`: what the packages in `python/` are built upon. Their `.pyi` stub, `python/daybook/_native.pyi`, is the documentation of its names.
+//! The Python module `daybook._native`: what the packages in `python/` are built upon.
+//! Its stub, `python/daybook/_native.pyi`, is the documentation of its names.
 //!
 //! Every call that reads, writes or waits lets go of the interpreter meanwhile; locks are taken after
 //! that, so that no thread waits for a lock with the interpreter in its hands.
