@@ -230,9 +230,9 @@ fn budget_left(view: &SchedulerView<'_>) -> usize {
         .history
         .trials()
         .iter()
-        .filter(|past| !past.has_template)
+        .filter(|past| !past.is_given)
         .count() as u64;
-    let counted = plain.saturating_add(view.history.templated_count());
+    let counted = plain.saturating_add(view.history.given_count());
     usize::try_from(budget.saturating_sub(counted)).unwrap_or(usize::MAX)
 }
 

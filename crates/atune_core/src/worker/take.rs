@@ -122,14 +122,12 @@ impl Worker {
             seen.check_stopped(replica, study)?;
             let is_free = |id: &TrialId| {
                 let trial = replica.trial(*id).ok();
-                trial.filter(|trial| {
-                    matches!(trial.state, TrialState::Waiting | TrialState::Paused)
-                })
+                trial
+                    .filter(|trial| matches!(trial.state, TrialState::Waiting | TrialState::Paused))
             };
             // A trial that was paused had begun: going on with it takes no more of the budget.
-            let counts = |trial: &Trial| {
-                trial.retry_of().is_none() && trial.state == TrialState::Waiting
-            };
+            let counts =
+                |trial: &Trial| trial.retry_of().is_none() && trial.state == TrialState::Waiting;
             let is_spent = match budget {
                 None => false,
                 Some(budget) => {
