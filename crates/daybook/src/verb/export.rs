@@ -1,14 +1,17 @@
 //! `daybook export`: hands records on in formats that other tools read.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead as _, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anstream::eprintln;
 use clap::{Args, ValueEnum};
-use durable::Access;
-use omniloop_core::export::{ExportError, Exported, Selection, write_csv, write_jsonl};
-use omniloop_core::journal::{FrameKind, SegmentedPlayer};
+use durable::{Access, FsFile, RealFs};
+use omniloop_core::export::{
+    ExportError, Exported, McapExtras, Selection, count_mcap, write_csv, write_jsonl, write_mcap,
+};
+use omniloop_core::journal::{FrameKind, SegmentedPlayer, SetOptions};
 
+use super::verify_run;
 use crate::amounts::{Ticks, ticks};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::kind::kind_of;
@@ -16,7 +19,10 @@ use crate::new_file::{NewFile, would_replace};
 use crate::output::Out;
 use crate::text::count;
 
-/// Writes the records of a run in another format.
+/// The longest file of an attestation that goes into an export.
+const ATTACHMENT_LEN_MAX: u64 = 64 << 20;
+
+/// Writes the records of a run in another format, and reads what was written to a file once more before it says so.
 ///
 /// A rotated set is one stream. Where the run is damaged, what stands before is written, the place is
 /// named, and the exit code is 1: an export is never shorter without saying so.
@@ -26,11 +32,14 @@ use crate::text::count;
          as it was written; one that is not JSON is null, with its bytes in payload_hex.
   csv    Telemetry: tick, mono_ns, wall_ns and a column per variable (a.b for members, a.0 for elements).
          With --kind of another kind: one row per record with its payload as text.
+  mcap   For Foxglove and other viewers: a channel per kind, and /log with what was done to the loop.
+         The attestation's files go with it.
 
 Examples:
   daybook export run.omni --to csv -o run.csv
   daybook export run.omni --to jsonl --kind mutation --kind guardrail | jq .payload
-  daybook export run.omni --to csv --ticks 1000..2000 | head")]
+  daybook export run.omni --to csv --ticks 1000..2000 | head
+  daybook export run.omni --to mcap -o run.mcap")]
 pub(crate) struct ExportArgs {
     /// The run, or the first file of a set.
     path: PathBuf,
@@ -57,6 +66,8 @@ enum Format {
     Jsonl,
     /// Comma-separated values for spreadsheets and data frames.
     Csv,
+    /// MCAP for the viewers of the robotics world.
+    Mcap,
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Outcome {
@@ -69,15 +80,16 @@ pub(crate) fn run(args: &ExportArgs) -> Outcome {
         last_tick: ticks.last,
     };
     let exported = match &args.output {
-        None => to_stdout(args.to, &mut player, &selection)?,
+        None => to_stdout(args, &mut player, &selection)?,
         Some(output) => {
             refuse_input(output, &player)?;
             let file = NewFile::create(output, Access::Shared, args.force)?;
             let mut buffered = BufWriter::with_capacity(256 << 10, file);
-            let exported = write(args.to, &mut buffered, &mut player, &selection)?;
+            let exported = write(args, &mut buffered, &mut player, &selection)?;
             let file = buffered
                 .into_inner()
                 .map_err(|e| ExportError::Write(e.into_error()))?;
+            check(args, &file, exported.records)?;
             file.finish()?;
             exported
         }
@@ -102,7 +114,7 @@ pub(crate) fn run(args: &ExportArgs) -> Outcome {
 
 /// A reader of standard output that goes away ends the export early, and that is no failure.
 fn to_stdout(
-    format: Format,
+    args: &ExportArgs,
     player: &mut SegmentedPlayer,
     selection: &Selection,
 ) -> Result<Exported, Failure> {
@@ -118,7 +130,7 @@ fn to_stdout(
             self.0.flush()
         }
     }
-    match write(format, Pipe(Out::raw()), player, selection) {
+    match write(args, Pipe(Out::raw()), player, selection) {
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(Exported {
                 records: 0,
@@ -131,14 +143,128 @@ fn to_stdout(
 }
 
 fn write(
-    format: Format,
+    args: &ExportArgs,
     out: impl Write,
     player: &mut SegmentedPlayer,
     selection: &Selection,
 ) -> Result<Exported, ExportError> {
-    match format {
+    match args.to {
         Format::Jsonl => write_jsonl(out, player, selection),
         Format::Csv => write_csv(out, player, selection),
+        Format::Mcap => write_mcap(out, player, selection, &extras(args, player)),
+    }
+}
+
+/// What a viewer should know of the run beside its records, and the files that prove it.
+fn extras(args: &ExportArgs, player: &SegmentedPlayer) -> McapExtras {
+    let mut extras = McapExtras::default();
+    let mut tell = |name: &str, value: String| extras.metadata.insert(name.to_owned(), value);
+    tell("source", args.path.display().to_string());
+    tell("segments", player.segment_count().to_string());
+    match verify_run(&args.path, &SetOptions::default()) {
+        Ok(verified) => {
+            tell(
+                "verdict",
+                format!("{:?}", verified.outcome()).to_lowercase(),
+            );
+            let heads = verified.results().map(|result| result.chain.head.clone());
+            let heads: Vec<String> = heads.map(Option::unwrap_or_default).collect();
+            tell("heads", heads.join(" "));
+        }
+        Err(error) => {
+            tell("verdict", format!("not verified: {error}"));
+        }
+    }
+    for (suffix, media_type) in [
+        (".checkpoint", "text/plain"),
+        (".leaves", "application/octet-stream"),
+    ] {
+        let mut path = args.path.as_os_str().to_owned();
+        path.push(suffix);
+        let path = PathBuf::from(path);
+        if let Ok(bytes) = durable::read_all(&RealFs, &path, ATTACHMENT_LEN_MAX) {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            extras.attachments.push((name, media_type, bytes));
+        }
+    }
+    extras
+}
+
+/// Reads the file before it gets its name, and counts what is in it.
+fn check(args: &ExportArgs, file: &NewFile, written: u64) -> Result<(), Failure> {
+    let fail = |what: String| {
+        Failure::new(format!(
+            "the export did not read back: {what}; nothing was left under its name"
+        ))
+    };
+    let reopened = file
+        .reopen()
+        .map_err(|error| Failure::io("cannot reopen the export", &error))?;
+    let found = match args.to {
+        Format::Jsonl => count_lines(Reopened::new(reopened)),
+        Format::Csv => {
+            let mut rows = csv::Reader::from_reader(Reopened::new(reopened));
+            let mut count = 0;
+            rows.byte_records()
+                .try_for_each(|row| row.map(|_| count += 1))
+                .map(|()| count)
+                .map_err(io::Error::other)
+        }
+        Format::Mcap => match reopened.map() {
+            Ok(Some(map)) => count_mcap(&map),
+            Ok(None) => read_whole(reopened.as_ref()).and_then(|bytes| count_mcap(&bytes)),
+            Err(error) => Err(error),
+        },
+    };
+    match found {
+        Ok(found) if found == written => Ok(()),
+        Ok(found) => Err(fail(format!(
+            "{found} of {} are in it",
+            count(written, "record")
+        ))),
+        Err(error) => Err(fail(error.to_string())),
+    }
+}
+
+fn count_lines(from: impl io::Read) -> io::Result<u64> {
+    let mut lines = io::BufReader::with_capacity(256 << 10, from);
+    let (mut line, mut count) = (Vec::new(), 0);
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        serde_json::from_slice::<serde::de::IgnoredAny>(&line).map_err(io::Error::other)?;
+        count += 1;
+        line.clear();
+    }
+    Ok(count)
+}
+
+fn read_whole(file: &dyn FsFile) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.len()?).map_err(io::Error::other)?;
+    let mut bytes = vec![0; len];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes of a file from its start.
+struct Reopened {
+    file: Box<dyn FsFile>,
+    at: u64,
+}
+
+impl Reopened {
+    fn new(file: Box<dyn FsFile>) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl io::Read for Reopened {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.read_at(self.at, into)?;
+        self.at += len as u64;
+        Ok(len)
     }
 }
 

@@ -118,3 +118,122 @@ fn a_missing_segment_is_1_and_not_a_shorter_export() {
         ran.err
     );
 }
+
+/// A run with something of every kind, and numbers that JSON does not have.
+fn varied(scratch: &Scratch) {
+    let script = r#"echo '{"loss":0.5,"gain":1}'; echo '{"loss":"NaN","gain":2}'; echo words; echo '{"loss":0.25,"gain":3}'"#;
+    scratch.record(&[], script).expect(0);
+}
+
+#[test]
+fn an_mcap_export_has_every_record_and_reads_back() {
+    let scratch = Scratch::new();
+    varied(&scratch);
+    let args = ["export", "run.omni", "--to", "mcap", "-o", "run.mcap"];
+    let ran = scratch.daybook(&args).expect(0);
+    let records = lines(
+        &scratch
+            .daybook(&["export", "run.omni", "--to", "jsonl"])
+            .expect(0)
+            .out,
+    )
+    .len();
+    assert!(
+        ran.err.contains(&format!("{records} records written")),
+        "{}",
+        ran.err
+    );
+    let bytes = scratch.read("run.mcap");
+    assert_eq!(
+        omniloop_core::export::count_mcap(&bytes).unwrap(),
+        records as u64
+    );
+    let messages: Vec<(String, serde_json::Value, u64)> = mcap::MessageStream::new(&bytes)
+        .unwrap()
+        .map(|message| message.unwrap())
+        .map(|m| {
+            (
+                m.channel.topic.clone(),
+                serde_json::from_slice(&m.data).unwrap(),
+                m.log_time,
+            )
+        })
+        .collect();
+    let losses: Vec<_> = messages
+        .iter()
+        .filter(|(topic, _, _)| topic == "/telemetry")
+        .map(|(_, message, _)| (message["tick"].clone(), message["payload"]["loss"].clone()))
+        .collect();
+    assert_eq!(losses.len(), 3);
+    assert_eq!(losses[1], (serde_json::json!(2), serde_json::Value::Null));
+    let log: Vec<&str> = messages
+        .iter()
+        .filter(|(topic, _, _)| topic == "/log")
+        .map(|(_, line, _)| line["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(log.first(), Some(&"start"));
+    assert_eq!(log.last(), Some(&"stop"));
+    assert!(
+        messages.is_sorted_by_key(|(_, _, time)| *time),
+        "times go forward"
+    );
+    let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+    let schema = summary
+        .schemas
+        .values()
+        .find(|schema| schema.name == "omni.telemetry")
+        .unwrap();
+    let schema: serde_json::Value = serde_json::from_slice(&schema.data).unwrap();
+    assert!(
+        schema["properties"]["payload"]["properties"]["gain"].is_object(),
+        "{schema}"
+    );
+    let metadata = mcap::read::metadata(&bytes, &summary.metadata_indexes[0])
+        .unwrap()
+        .metadata;
+    assert_eq!(metadata["verdict"], "intact");
+    assert_eq!(metadata["records"], records.to_string());
+    assert_eq!(metadata["heads"].len(), 64);
+}
+
+#[test]
+fn an_mcap_export_of_a_damaged_run_is_finished_and_says_where_it_stopped() {
+    let scratch = Scratch::new();
+    scratch.run(90, None).seal().unwrap();
+    let mut bytes = scratch.read("run.omni");
+    let payload = b"{\"x\":45}";
+    let at = bytes
+        .windows(payload.len())
+        .position(|found| found == payload);
+    bytes[at.unwrap() + 5] ^= 1;
+    scratch.write("run.omni", &bytes);
+    let args = ["export", "run.omni", "--to", "mcap", "-o", "run.mcap"];
+    let ran = scratch.daybook(&args).expect(1);
+    assert!(ran.err.contains("stopped after"), "{}", ran.err);
+    let bytes = scratch.read("run.mcap");
+    assert!(omniloop_core::export::count_mcap(&bytes).unwrap() < 90);
+    let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+    let metadata = mcap::read::metadata(&bytes, &summary.metadata_indexes[0])
+        .unwrap()
+        .metadata;
+    assert_ne!(metadata["stopped"], "");
+    assert_eq!(metadata["verdict"], "damaged");
+}
+
+#[test]
+fn a_signed_run_takes_its_attestation_along() {
+    let scratch = Scratch::new();
+    scratch.daybook(&["key", "new", "-o", "k.pem"]).expect(0);
+    scratch.record(&["--key", "k.pem"], "echo '{}'").expect(0);
+    scratch
+        .daybook(&["export", "run.omni", "--to", "mcap", "-o", "run.mcap"])
+        .expect(0);
+    let bytes = scratch.read("run.mcap");
+    let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+    let names: Vec<_> = summary
+        .attachment_indexes
+        .iter()
+        .map(|a| a.name.as_str())
+        .collect();
+    assert_eq!(names, ["run.omni.checkpoint", "run.omni.leaves"]);
+}

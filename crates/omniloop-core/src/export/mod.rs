@@ -6,6 +6,7 @@
 mod csv;
 mod flatten;
 mod jsonl;
+mod mcap;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use std::io;
 use crate::journal::{Error, FrameKind, FrameRef, SegmentedPlayer};
 
 pub use self::csv::{COLUMNS_MAX, write_csv};
+pub use self::mcap::{LOG_LINES_MAX, McapExtras, count_mcap, write_mcap};
 pub use flatten::{flatten, number_of};
 pub use jsonl::{json_text, write_jsonl, write_jsonl_line};
 

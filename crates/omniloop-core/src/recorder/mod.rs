@@ -11,3 +11,4 @@ pub use command::{
     record_command_with,
 };
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};
+pub(crate) use schema::SchemaDeriver;

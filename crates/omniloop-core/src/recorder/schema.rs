@@ -21,14 +21,14 @@ struct Shape {
 
 /// Learns from objects one by one.
 #[derive(Debug, Default)]
-pub(super) struct SchemaDeriver {
+pub(crate) struct SchemaDeriver {
     root: Shape,
     member_count: usize,
     is_open: bool,
 }
 
 impl SchemaDeriver {
-    pub(super) fn learn(&mut self, object: &Map<String, Value>) {
+    pub(crate) fn learn(&mut self, object: &Map<String, Value>) {
         let Self {
             root,
             member_count,
@@ -39,7 +39,7 @@ impl SchemaDeriver {
     }
 
     /// The schema; `None` when there was no object.
-    pub(super) fn schema(&self) -> Option<Value> {
+    pub(crate) fn schema(&self) -> Option<Value> {
         if self.root.objects == 0 {
             return None;
         }
