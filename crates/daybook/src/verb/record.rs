@@ -160,7 +160,10 @@ fn options(args: &RecordArgs, signer: Option<&JournalSigner>) -> Result<CommandO
     Ok(CommandOptions {
         argv: args.command.clone(),
         env: args.env.clone(),
+        environment: Vec::new(),
         record_stdin: args.stdin,
+        listener: None,
+        group: None,
         tick_on: args.tick_on.clone(),
         context: Map::new(),
         recorder: RecorderOptions {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -153,10 +155,17 @@ fn again(args: &ReplayArgs) -> Outcome {
         name.push(".replayed.omni");
         args.path.with_file_name(name)
     });
+    let ticks = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&ticks);
     let options = CommandOptions {
         argv: args.command.clone(),
         env: Vec::new(),
+        environment: Vec::new(),
         record_stdin: true,
+        listener: Some(TelemetryListener(Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::Release);
+        }))),
+        group: None,
         tick_on: None,
         context: Map::from_iter([("replay_of".to_owned(), json!(args.path))]),
         recorder: RecorderOptions {
@@ -164,17 +173,15 @@ fn again(args: &ReplayArgs) -> Outcome {
             ..RecorderOptions::default()
         },
     };
-    let ticks = CommandTicks::default();
     let feed = Feed {
         inputs: inputs(&args.path)?,
-        ticks: ticks.clone(),
+        ticks,
         ready: VecDeque::new(),
     };
     let outcome = record_command_fed(
         &output,
         &options,
         Box::new(feed),
-        ticks,
         Box::new(io::stderr()),
         Box::new(io::stderr()),
     )?;
@@ -200,7 +207,8 @@ fn again(args: &ReplayArgs) -> Outcome {
 /// The recorded inputs as a stream of lines, each held back until the command has come to its tick.
 struct Feed {
     inputs: InputReplayer,
-    ticks: CommandTicks,
+    /// Telemetry records of the command so far.
+    ticks: Arc<AtomicU64>,
     ready: VecDeque<u8>,
 }
 
@@ -221,10 +229,10 @@ impl Read for Feed {
 impl Feed {
     /// Waits for the tick, or until the command has not moved for a while: then it may be waiting for this.
     fn hold_back(&self, tick: u64) {
-        let (mut seen, mut since) = (self.ticks.now(), Instant::now());
+        let (mut seen, mut since) = (self.ticks.load(Ordering::Acquire), Instant::now());
         while seen < tick && since.elapsed() < PATIENCE {
             sleep(LOOK);
-            let now = self.ticks.now();
+            let now = self.ticks.load(Ordering::Acquire);
             if now != seen {
                 (seen, since) = (now, Instant::now());
             }

@@ -1,12 +1,12 @@
 //! Flight-recording any command: its output, its input, its signals and its end.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Sent};
 
+use super::group::CommandGroup;
 use super::lines::{Line, LineCutter, input_payload, log_payload, stdout_record};
 use super::payload::Payload;
 use super::queue::{Closed, Recorder, RecorderOptions};
@@ -59,14 +60,32 @@ pub struct CommandOptions {
     pub argv: Vec<OsString>,
     /// Further environment variables to record, by name.
     pub env: Vec<String>,
+    /// Environment variables that the command gets besides this process's own. They are recorded.
+    pub environment: Vec<(OsString, OsString)>,
     /// Takes this process's standard input line by line, records it, and passes it on.
     pub record_stdin: bool,
+    /// Is told every telemetry object as well.
+    pub listener: Option<TelemetryListener>,
+    /// Runs the command in a process group of its own, without an input, for the caller to end. Without,
+    /// the command shares this process's group, and this process's signals are recorded and passed on.
+    pub group: Option<Arc<CommandGroup>>,
     /// Only objects with this member are telemetry.
     pub tick_on: Option<String>,
     /// Further members of the start record: what this run belongs to.
     pub context: Map<String, Value>,
     /// The journal and the queue before it.
     pub recorder: RecorderOptions,
+}
+
+/// Whoever is told the telemetry of a command while it runs: in the order in which it was printed, by the
+/// thread that reads the command's output, which waits for it.
+#[derive(Clone)]
+pub struct TelemetryListener(pub Arc<dyn Fn(&Map<String, Value>) + Send + Sync>);
+
+impl std::fmt::Debug for TelemetryListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TelemetryListener")
+    }
 }
 
 /// How a command ended.
@@ -125,33 +144,11 @@ pub fn record_command_with(
     let stdin = options
         .record_stdin
         .then_some(Box::new(io::stdin()) as Box<dyn Read + Send>);
-    run(
-        path,
-        options,
-        stdin,
-        stdout,
-        stderr,
-        (created, CommandTicks::default()),
-    )
+    run(path, options, stdin, stdout, stderr, created)
 }
 
-/// How many telemetry records a recorded command has printed so far.
-#[derive(Clone, Debug, Default)]
-pub struct CommandTicks(Arc<AtomicU64>);
-
-impl CommandTicks {
-    /// The tick of the last one.
-    pub fn now(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn advance(&self) {
-        self.0.fetch_add(1, Ordering::Release);
-    }
-}
-
-/// [`record_command`] of a command whose standard input is `stdin`, which may hold lines back until `ticks`
-/// has come to where they belong. They are recorded like those of [`CommandOptions::record_stdin`].
+/// [`record_command`] of a command whose standard input is `stdin`. Its lines are recorded like those of
+/// [`CommandOptions::record_stdin`].
 ///
 /// # Errors
 /// As [`record_command`].
@@ -159,11 +156,10 @@ pub fn record_command_fed(
     path: &Path,
     options: &CommandOptions,
     stdin: Box<dyn Read + Send>,
-    ticks: CommandTicks,
     stdout: Box<dyn Write + Send>,
     stderr: Box<dyn Write + Send>,
 ) -> Result<CommandOutcome> {
-    run(path, options, Some(stdin), stdout, stderr, (|| {}, ticks))
+    run(path, options, Some(stdin), stdout, stderr, || {})
 }
 
 fn run(
@@ -172,7 +168,7 @@ fn run(
     stdin: Option<Box<dyn Read + Send>>,
     stdout: Box<dyn Write + Send>,
     stderr: Box<dyn Write + Send>,
-    (created, ticks): (impl FnOnce(), CommandTicks),
+    created: impl FnOnce(),
 ) -> Result<CommandOutcome> {
     let program = options.argv.first().ok_or(Error::Misuse {
         what: "no command was given",
@@ -181,24 +177,15 @@ fn run(
     let recorder = Arc::new(Recorder::create(path, options.recorder.clone())?);
     created();
     // Before the command starts, so that no signal falls between.
-    let signals =
-        SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
-            .map_err(|source| Error::Io {
-                op: "listen for signals of",
-                path: path.to_owned(),
-                source,
-            })?;
-    let spawned = Command::new(program)
-        .args(options.argv.iter().skip(1))
-        .stdin(if stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::inherit()
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match spawned {
+    let listen =
+        || SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
+    let signals = options.group.is_none().then(listen).transpose();
+    let signals = signals.map_err(|source| Error::Io {
+        op: "listen for signals of",
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut child = match command(program, options, stdin.is_some()).spawn() {
         Ok(child) => child,
         Err(source) => {
             let exit = json!({ "error": source.to_string() });
@@ -220,8 +207,15 @@ fn run(
     );
     let schema = Arc::new(Mutex::new(SchemaDeriver::default()));
     let streams = (stdin, stdout, stderr);
-    let readers = start_readers(&mut child, &recorder, &schema, options, streams, ticks)?;
-    let exit = attend(child, signals, &recorder)?;
+    let readers = start_readers(&mut child, &recorder, &schema, options, streams)?;
+    let exit = match (signals, &options.group) {
+        (Some(signals), _) => attend(child, signals, &recorder)?,
+        (None, Some(group)) => {
+            group.start(&child, Arc::downgrade(&recorder));
+            exit_of(group.wait(&mut child))?
+        }
+        (None, None) => exit_of(child.wait())?,
+    };
     let all_read = wait_for(readers, OUTPUT_GRACE);
     let payload = stop_payload(exit, all_read, &schema);
     put(&recorder, FrameKind::Lifecycle, payload);
@@ -229,6 +223,25 @@ fn run(
         exit,
         recording: close(recorder),
     })
+}
+
+fn command(program: &OsStr, options: &CommandOptions, is_fed: bool) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(options.argv.iter().skip(1))
+        .envs(options.environment.iter().cloned())
+        .stdin(match (is_fed, &options.group) {
+            (true, _) => Stdio::piped(),
+            // A group in the background that reads from the terminal would be stopped by it.
+            (false, Some(_)) => Stdio::null(),
+            (false, None) => Stdio::inherit(),
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if options.group.is_some() {
+        command.process_group(0);
+    }
+    command
 }
 
 /// Hands over a record. A failing recorder keeps its first error for `close`; the command goes on.
@@ -263,18 +276,17 @@ fn close(recorder: Arc<Recorder>) -> Result<Closed> {
 }
 
 fn start_payload(options: &CommandOptions, child: &Child, fs: &dyn Fs) -> Vec<u8> {
-    let argv: Vec<String> = options
-        .argv
-        .iter()
-        .map(|a| a.to_string_lossy().into_owned())
-        .collect();
+    let lossy = |text: &OsString| text.to_string_lossy().into_owned();
+    let argv: Vec<String> = options.argv.iter().map(lossy).collect();
     let names = ENVIRONMENT_ALLOWED
         .iter()
         .copied()
         .chain(options.env.iter().map(String::as_str));
-    let env: BTreeMap<&str, String> = names
-        .filter_map(|name| Some((name, std::env::var_os(name)?.to_string_lossy().into_owned())))
-        .collect();
+    let inherited =
+        names.filter_map(|name| Some((name.to_owned(), lossy(&std::env::var_os(name)?))));
+    let given = options.environment.iter();
+    let given = given.map(|(name, value)| (lossy(name), lossy(value)));
+    let env: BTreeMap<String, String> = inherited.chain(given).collect();
     let host = rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -357,23 +369,22 @@ fn start_readers(
     schema: &Arc<Mutex<SchemaDeriver>>,
     options: &CommandOptions,
     (stdin, stdout, stderr): Streams,
-    ticks: CommandTicks,
 ) -> Result<Vec<JoinHandle<()>>> {
     let mut readers = Vec::new();
     if let Some(pipe) = child.stdout.take() {
-        let tick_on = options.tick_on.clone();
+        let (tick_on, listener) = (options.tick_on.clone(), options.listener.clone());
         let (recorder, schema) = (Arc::downgrade(recorder), Arc::clone(schema));
         let take = move |line: &Line| {
             let (kind, payload, object) = stdout_record(line, tick_on.as_deref());
-            if let Some(object) = object {
+            if let Some(object) = &object {
                 schema
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .learn(&object);
+                    .learn(object);
             }
             put_if_open(&recorder, kind, payload);
-            if kind == FrameKind::Telemetry {
-                ticks.advance();
+            if let (Some(object), Some(TelemetryListener(tell))) = (&object, &listener) {
+                tell(object);
             }
         };
         readers.push(spawn("stdout", move || pass_on(pipe, stdout, take))?);
@@ -480,6 +491,10 @@ fn attend(
     ended.store(true, Ordering::Release);
     handle.close();
     listener.join().ok();
+    exit_of(status)
+}
+
+fn exit_of(status: io::Result<std::process::ExitStatus>) -> Result<ExitStatus> {
     let status = status.map_err(|source| Error::Io {
         op: "wait for",
         path: "the command".into(),

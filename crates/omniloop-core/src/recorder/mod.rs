@@ -1,14 +1,16 @@
 //! Recording a loop that must not wait for the disk, and recording any command.
 
 mod command;
+mod group;
 mod lines;
 mod payload;
 mod queue;
 mod schema;
 
 pub use command::{
-    CommandOptions, CommandOutcome, CommandTicks, ExitStatus, record_command, record_command_fed,
-    record_command_with,
+    CommandOptions, CommandOutcome, ExitStatus, TelemetryListener, record_command,
+    record_command_fed, record_command_with,
 };
+pub use group::CommandGroup;
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};
 pub(crate) use schema::SchemaDeriver;
