@@ -25,6 +25,7 @@ pub(crate) struct Cli {
 enum Verb {
     Demo(verb::demo::DemoArgs),
     Record(verb::record::RecordArgs),
+    Tune(Box<verb::tune::TuneArgs>),
     Verify(verb::verify::VerifyArgs),
     Inspect(verb::inspect::InspectArgs),
     Recover(verb::recover::RecoverArgs),
@@ -48,6 +49,7 @@ impl Cli {
         match self.verb {
             Verb::Demo(args) => verb::demo::run(&args),
             Verb::Record(args) => verb::record::run(&args),
+            Verb::Tune(args) => verb::tune::run(&args),
             Verb::Verify(args) => verb::verify::run(&args),
             Verb::Inspect(args) => verb::inspect::run(&args),
             Verb::Recover(args) => verb::recover::run(&args),

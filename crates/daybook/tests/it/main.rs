@@ -10,6 +10,8 @@ mod export;
 #[cfg(test)]
 mod follow;
 #[cfg(test)]
+mod guide;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 mod ingest;
@@ -41,6 +43,8 @@ mod trace;
 mod trace_export;
 #[cfg(test)]
 mod trace_server;
+#[cfg(test)]
+mod tune;
 #[cfg(test)]
 mod verify;
 #[cfg(test)]

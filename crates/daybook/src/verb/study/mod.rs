@@ -1,10 +1,12 @@
 //! `daybook study`: makes study files, and shows what they hold.
 
+mod compare;
 mod create;
 mod difference;
 mod export;
 mod facts;
 mod listing;
+mod plot;
 mod tail;
 mod values;
 
@@ -21,6 +23,7 @@ use crate::kind::{Kind, kind_of};
 use crate::output::Out;
 pub(crate) use difference::first_difference;
 pub(crate) use facts::{print_facts, summary};
+pub(crate) use values::{param_text, trial as trial_json};
 
 /// Creates, shows and exports studies.
 ///
@@ -33,6 +36,7 @@ pub(crate) use facts::{print_facts, summary};
   daybook study best study.atj --json
   daybook study trials study.atj --state failed --limit 0
   daybook study export study.atj --to csv -o trials.csv
+  daybook study plot study.atj -o study.html
   daybook study ops study.atj | tail -5")]
 pub(crate) struct StudyArgs {
     #[command(subcommand)]
@@ -52,6 +56,8 @@ enum StudyVerb {
     Attrs(Which),
     /// The trials as JSON Lines or comma-separated values.
     Export(export::StudyExportArgs),
+    Plot(plot::PlotArgs),
+    Compare(compare::CompareArgs),
     /// The operations that make up the file, one per line, as they stand in it.
     Ops(OpsArgs),
     Tail(tail::TailArgs),
@@ -131,6 +137,8 @@ pub(crate) fn run(args: &StudyArgs) -> Outcome {
             })
         }
         StudyVerb::Export(args) => export::run(args),
+        StudyVerb::Plot(args) => plot::run(args),
+        StudyVerb::Compare(args) => compare::run(args),
         StudyVerb::Tail(args) => tail::run(args),
         StudyVerb::Ops(args) => listing::ops(&args.path, args.after, args.json),
     }

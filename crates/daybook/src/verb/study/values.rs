@@ -23,7 +23,7 @@ pub(super) fn param(param: &TrialParam) -> Value {
 }
 
 /// A parameter's value as people read it.
-pub(super) fn param_text(p: &TrialParam) -> String {
+pub(crate) fn param_text(p: &TrialParam) -> String {
     match param(p) {
         Value::String(text) => text,
         Value::Number(n) if n.is_f64() => n.as_f64().map_or_else(|| n.to_string(), number),
@@ -42,7 +42,7 @@ pub(super) fn word(value: impl std::fmt::Debug) -> String {
 }
 
 /// Everything about a trial.
-pub(super) fn trial(trial: &Trial) -> Value {
+pub(crate) fn trial(trial: &Trial) -> Value {
     let params: Map<String, Value> = trial
         .params
         .iter()
