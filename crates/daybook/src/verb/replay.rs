@@ -15,7 +15,9 @@ use omniloop_core::analysis::{
     DivergenceOptions, Input, InputReplayer, ReplayOptions, find_divergence,
 };
 use omniloop_core::journal::{JournalOptions, SegmentedPlayer};
-use omniloop_core::recorder::{CommandOptions, CommandTicks, RecorderOptions, record_command_fed};
+use omniloop_core::recorder::{
+    CommandOptions, RecorderOptions, TelemetryListener, record_command_fed,
+};
 use serde_json::{Map, Value, json};
 
 use super::diff::print_divergence;
