@@ -34,7 +34,12 @@ pub fn sync_parent(fs: &dyn Fs, path: &Path) -> io::Result<()> {
 /// # Durability
 /// When it returns `Ok`, the new bytes survive a power loss. When it returns an error, the old or
 /// the new bytes stand at `path`.
+///
+/// # Errors
+/// Besides those of the file system, [`io::ErrorKind::InvalidInput`] when something else than a regular file stands at
+/// `path`: a rename would put a file in the place of a device or a pipe that others use.
 pub fn publish(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    check_replaceable(fs, path)?;
     let temporary = temporary_for(path);
     match fs.remove_file(&temporary) {
         // A leftover of a publication that a crash interrupted.
@@ -51,6 +56,20 @@ pub fn publish(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> io::Result<()> {
         return Err(e);
     }
     sync_parent(fs, path)
+}
+
+fn check_replaceable(fs: &dyn Fs, path: &Path) -> io::Result<()> {
+    let what = match fs.metadata(path) {
+        Ok(found) => match found.kind {
+            FileKind::File => return Ok(()),
+            FileKind::Directory => "a folder stands there",
+            FileKind::Other => "a device, pipe or socket stands there",
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let text = format!("{what}, and only regular files are replaced");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Creates the folder `path` and those above it that are missing, each with a durable name.
@@ -102,6 +121,30 @@ mod tests {
         publish(&RealFs, &path, b"two").unwrap();
         assert_eq!(read_all(&RealFs, &path, 100).unwrap(), b"two");
         assert_eq!(RealFs.read_dir(dir.path()).unwrap(), vec![path]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("folder");
+        RealFs.create_dir(&folder).unwrap();
+        let mut paths = vec![folder];
+        #[cfg(unix)]
+        {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            let pipe = dir.path().join("pipe");
+            mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            paths.push(pipe);
+            paths.push(PathBuf::from("/dev/null"));
+        }
+        for path in paths {
+            let before = RealFs.metadata(&path).unwrap().kind;
+            let error = publish(&RealFs, &path, b"bytes").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+            assert!(error.to_string().contains("only regular files"), "{error}");
+            assert_eq!(RealFs.metadata(&path).unwrap().kind, before);
+            assert!(RealFs.metadata(&temporary_for(&path)).is_err());
+        }
     }
 
     #[test]
