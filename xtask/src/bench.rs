@@ -26,12 +26,13 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 5] = [
+const PROGRAMS: [(&str, &str, &str); 6] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
     ("storage-bench", "traza", "storage-bench"),
     ("traza-segment", "traza", "traza-segment"),
     ("traza-store", "traza", "traza-store"),
+    ("tuner-quality", "atune_core", "quality"),
 ];
 
 impl Bench {

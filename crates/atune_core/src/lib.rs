@@ -4,6 +4,7 @@
 //! * [`replica`]: the state machine. Pure: every operation, and why it may be refused.
 //! * [`storage`]: where operations are kept; every backend passes [`storage::conformance`].
 //! * [`storage::journal`]: reading and checking a study file.
+//! * [`study`]: studies as people use them, with a [`sampler`] and a [`scheduler`].
 //! * [`worker`]: starting trials, keeping them alive, and what happens after they ended.
 //!
 //! ```

@@ -6,6 +6,9 @@ use crate::space::{
     Categories, Choice, ChoiceList, ChoiceValue, Distribution, FloatRange, IntRange, ParamValue,
 };
 
+/// Whole numbers below this, and their differences, are exact as floats.
+const FLOAT_EXACT: u64 = 1 << 51;
+
 /// How plain numbers are brought into the unit interval: see [`Distribution::scale`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
@@ -205,6 +208,7 @@ impl Distribution {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
         reason = "casts saturate, and what they give is held to the range"
     )]
     pub fn nearest(&self, number: f64) -> ParamValue {
@@ -221,8 +225,14 @@ impl Distribution {
                 }))
             }
             Self::Int(range) => {
-                let whole = (number.round() as i64).clamp(range.low, range.high);
                 let step = u64::try_from(range.step.unwrap_or(1)).unwrap_or(1).max(1);
+                let ends = range.low.unsigned_abs().max(range.high.unsigned_abs());
+                if ends < FLOAT_EXACT {
+                    let at = (number - range.low as f64) / step as f64;
+                    return ParamValue::I64(range.at_step(at.round() as u64));
+                }
+                // Differences of such numbers are not exact as floats.
+                let whole = (number.round() as i64).clamp(range.low, range.high);
                 let above = whole.abs_diff(range.low);
                 ParamValue::I64(range.at_step(above / step + u64::from(above % step > step / 2)))
             }

@@ -7,13 +7,13 @@ use atune_core::space::{FloatRange, IntRange};
 use atune_core::study::{Result, Trial};
 
 /// An objective: what the sampler is told, and what the point is really worth.
-pub struct Function {
+pub(crate) struct Function {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The lowest value.
-    pub optimum: f64,
+    pub(crate) optimum: f64,
     /// What random search reaches in 100 trials, the median of 20 seeds: the measure of regret.
-    pub random: f64,
+    pub(crate) random: f64,
     /// The standard deviation of what is added to what the sampler is told.
     noise: f64,
     value: fn(&Trial) -> Result<f64>,
@@ -21,7 +21,7 @@ pub struct Function {
 
 impl Function {
     /// Runs it: what the sampler is told, and the true value.
-    pub fn run(&self, trial: &Trial, noise: &mut KeyedRng) -> Result<(f64, f64)> {
+    pub(crate) fn run(&self, trial: &Trial, noise: &mut KeyedRng) -> Result<(f64, f64)> {
         let value = (self.value)(trial)?;
         Ok((value + self.noise * noise.normal(), value))
     }
@@ -29,7 +29,7 @@ impl Function {
 
 /// The functions. Where optima would lie in the middle of the space they are moved away from it, since that
 /// would flatter some samplers.
-pub const FUNCTIONS: [Function; 8] = [
+pub(crate) const FUNCTIONS: [Function; 8] = [
     Function {
         name: "sphere_5d",
         optimum: 0.0,

@@ -1,19 +1,21 @@
-//! How good samplers are, and how long they think.
+//! `cargo dev bench tuner-quality`: how good samplers are, and how long they think.
 //!
-//! `quality regret [--sampler KIND]… [--seeds N] [--trials N]` prints the median regret on each function, 1
-//! being that of random search, and the geometric mean. `quality latency [--sampler KIND]…` prints the time
-//! of asking for a trial with three parameters and telling it, after some trials.
+//! The regret on each function is the median over the seeds, 1 being that of random search; the geometric
+//! mean stands for all functions. The latency is that of asking for a trial, drawing its parameters and
+//! telling it, in memory.
 
 mod functions;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use atune_core::rng::KeyedRng;
 use atune_core::sampler::by_kind;
 use atune_core::study::{FinishedTrial, Study, StudyOptions, Told};
 use atune_core::trial::{Direction, ResourceUnit, StudyConfig};
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use serde_json::{Value, json};
 
 use functions::{FUNCTIONS, Function};
 
@@ -21,56 +23,46 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Parser)]
 struct Args {
-    #[command(subcommand)]
-    verb: Option<Verb>,
+    /// Three seeds only, to see that everything works.
+    #[arg(long)]
+    quick: bool,
+    /// Also writes the results there, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A sampler, with options as JSON behind an equals sign. May be repeated.
+    #[arg(long, default_values_t = ["random", "tpe", "auto"].map(str::to_owned))]
+    sampler: Vec<String>,
+    /// How many seeds.
+    #[arg(long, default_value_t = 20)]
+    seeds: u64,
+    /// Trials per study.
+    #[arg(long, default_value_t = 100)]
+    trials: u64,
+    /// Only these functions. May be repeated.
+    #[arg(long)]
+    function: Vec<String>,
+    /// Measures latencies only.
+    #[arg(long)]
+    latency: bool,
     /// What cargo passes to benchmarks.
-    #[arg(long, hide = true, global = true)]
+    #[arg(long, hide = true)]
     bench: bool,
 }
 
-#[derive(Subcommand)]
-enum Verb {
-    /// Regret on functions, 1 for that of random search.
-    Regret {
-        /// A sampler, with options as JSON behind an equals sign.
-        #[arg(long, default_values_t = [String::from("random"), String::from("tpe"), String::from("auto")])]
-        sampler: Vec<String>,
-        /// How many seeds.
-        #[arg(long, default_value_t = 20)]
-        seeds: u64,
-        /// Trials per study.
-        #[arg(long, default_value_t = 100)]
-        trials: u64,
-    },
-    /// Milliseconds of asking and telling after 100, 1,000 and 5,000 trials.
-    Latency {
-        /// A sampler, as for regret.
-        #[arg(long, default_values_t = [String::from("random"), String::from("tpe")])]
-        sampler: Vec<String>,
-        /// Parameters of the space.
-        #[arg(long, default_value_t = 3)]
-        params: usize,
-    },
-}
-
 fn main() -> Outcome<()> {
-    let regret = Verb::Regret {
-        sampler: vec!["tpe".to_owned()],
-        seeds: 20,
-        trials: 100,
-    };
-    match Args::parse().verb.unwrap_or(regret) {
-        Verb::Regret {
-            sampler,
-            seeds,
-            trials,
-        } => sampler
-            .iter()
-            .try_for_each(|sampler| regrets(sampler, seeds, trials)),
-        Verb::Latency { sampler, params } => sampler
-            .iter()
-            .try_for_each(|sampler| latency(sampler, params)),
+    let args = Args::parse();
+    let mut results = Vec::new();
+    for sampler in &args.sampler {
+        if !args.latency {
+            results.push(regrets(sampler, &args)?);
+        }
+        results.extend(latency(sampler, 3)?);
     }
+    if let Some(file) = &args.json {
+        let text = serde_json::to_string_pretty(&json!({ "results": results }))? + "\n";
+        durable::publish(&durable::RealFs, file, text.as_bytes())?;
+    }
+    Ok(())
 }
 
 fn study(sampler: &str, seed: u64) -> Outcome<Study> {
@@ -104,31 +96,39 @@ fn best(function: &Function, sampler: &str, seed: u64, trials: u64) -> Outcome<f
     Ok(best)
 }
 
-fn regrets(sampler: &str, seeds: u64, trials: u64) -> Outcome<()> {
+fn regrets(sampler: &str, args: &Args) -> Outcome<Value> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{sampler}: {trials} trials, {seeds} seeds")?;
+    let seeds = if args.quick { 3 } else { args.seeds };
+    writeln!(out, "{sampler}: {} trials, {seeds} seeds", args.trials)?;
+    let is_wanted = |function: &&Function| {
+        args.function.is_empty() || args.function.iter().any(|name| name == function.name)
+    };
     let start = Instant::now();
-    let mut logs = 0.0;
-    for function in &FUNCTIONS {
-        let run = |seed| best(function, sampler, seed, trials);
+    let mut logs = Vec::new();
+    let mut rows = Vec::new();
+    for function in FUNCTIONS.iter().filter(is_wanted) {
+        let run = |seed| best(function, sampler, seed, args.trials);
         let mut values: Vec<f64> = (0..seeds).map(run).collect::<Outcome<_>>()?;
         values.sort_by(f64::total_cmp);
         let [low, median, high] = [0.25, 0.5, 0.75].map(|at| quantile(&values, at));
         let regret = (median - function.optimum) / (function.random - function.optimum);
-        logs += regret.max(1e-9).ln() / FUNCTIONS.len() as f64;
+        logs.push(regret.max(1e-9).ln());
         let name = function.name;
         writeln!(
             out,
             "  {name:<18} median {median:>9.4}  quartiles {low:>9.4} {high:>9.4}  regret {regret:.4}"
         )?;
+        rows.push(json!({ "function": name, "median": median, "low": low, "high": high, "regret": regret }));
     }
     let seconds = start.elapsed().as_secs_f64();
+    let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
     writeln!(
         out,
-        "  geometric mean of regrets {:.4}  ({seconds:.1} s)",
-        logs.exp()
+        "  geometric mean of regrets {mean:.4}  ({seconds:.1} s)"
     )?;
-    Ok(())
+    Ok(
+        json!({ "sampler": sampler, "trials": args.trials, "seeds": seeds, "functions": rows, "regret": mean }),
+    )
 }
 
 fn quantile(sorted: &[f64], at: f64) -> f64 {
@@ -137,7 +137,8 @@ fn quantile(sorted: &[f64], at: f64) -> f64 {
     sorted[low] + (sorted[high] - sorted[low]) * place.fract()
 }
 
-fn latency(sampler: &str, params: usize) -> Outcome<()> {
+fn latency(sampler: &str, params: usize) -> Outcome<Vec<Value>> {
+    let mut rows = Vec::new();
     let mut out = std::io::stdout().lock();
     for past in [100u64, 1000, 5000] {
         let study = study(sampler, 1)?;
@@ -181,6 +182,7 @@ fn latency(sampler: &str, params: usize) -> Outcome<()> {
             out,
             "{sampler}, {params} parameters, after {past} trials: median {median:.4} ms, 90 % {high:.4} ms"
         )?;
+        rows.push(json!({ "sampler": sampler, "past": past, "median_ms": median, "p90_ms": high }));
     }
-    Ok(())
+    Ok(rows)
 }

@@ -45,7 +45,8 @@ impl Study {
         Ok(())
     }
 
-    /// Does what others left, from time to time: those that died, or whose trials went stale.
+    /// Does what others left, from time to time: those that died, or whose trials went
+    /// stale. When it is forced, trials that are stale now are failed first.
     pub(super) fn drive_others(&self, is_forced: bool) -> Result<()> {
         let now = self.shared.clock.mono_ns();
         let due = self.shared.drive_at_ns.load(Ordering::Relaxed);
@@ -54,8 +55,13 @@ impl Study {
         }
         let next = now.saturating_add(OTHERS_NS);
         self.shared.drive_at_ns.store(next, Ordering::Relaxed);
+        let now = self.shared.clock.wall_ns();
+        if is_forced {
+            let (now, grace) = (now / 1_000_000, self.shared.grace_millis);
+            fail_stale(&**self.storage(), self.id(), now, grace, &self.intent())?;
+        }
         let young = if is_forced { 0 } else { OTHERS_NS };
-        let before = self.shared.clock.wall_ns().saturating_sub(young) / 1_000_000;
+        let before = now.saturating_sub(young) / 1_000_000;
         let undone = self.outboxes().drive_open(before, &mut Driver(self))?;
         log_undone(&undone);
         Ok(())

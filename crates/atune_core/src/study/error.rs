@@ -88,6 +88,12 @@ pub enum StudyError {
         /// How many.
         budget: u64,
     },
+    /// The sampler has drawn all that it ever will.
+    #[error("sampler {kind:?} has no further points for this study")]
+    SamplerSpent {
+        /// The sampler.
+        kind: &'static str,
+    },
     /// The study was stopped: no further trials are started.
     #[error("the study was stopped: {reason}")]
     Stopped {

@@ -75,6 +75,8 @@ struct Shared {
     seen: RwLock<Seen>,
     outboxes: Mutex<Outboxes>,
     retry: crate::worker::RetryPolicy,
+    /// How old a heartbeat may get.
+    grace_millis: u64,
     /// The trials that the study is to have, or `u64::MAX`.
     budget: AtomicU64,
     /// When the endings that others left were last looked for, by the monotonic clock.

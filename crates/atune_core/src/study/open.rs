@@ -193,6 +193,7 @@ impl Study {
             },
             ..options.worker
         };
+        let grace_millis = u64::try_from(settings.grace.as_millis()).unwrap_or(u64::MAX);
         let worker = Worker::new(
             Arc::clone(&storage),
             Arc::clone(&clock),
@@ -219,6 +220,7 @@ impl Study {
                 seen: RwLock::new(seen),
                 outboxes: Mutex::new(outboxes),
                 retry: options.retry,
+                grace_millis,
                 budget: AtomicU64::new(u64::MAX),
                 drive_at_ns: AtomicU64::new(0),
                 stop: StopFlag::default(),

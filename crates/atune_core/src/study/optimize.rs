@@ -147,13 +147,29 @@ where
             }
             let trial = match self.study.ask_within(self.options.trials) {
                 Ok(trial) => trial,
-                Err(StudyError::BudgetSpent { .. }) => return self.end(Ended::BudgetSpent),
+                Err(StudyError::BudgetSpent { .. } | StudyError::SamplerSpent { .. }) => {
+                    match self.last_of_others() {
+                        Ok(Some(trial)) => trial,
+                        Ok(None) => return self.end(Ended::BudgetSpent),
+                        Err(error) => return self.fail(error),
+                    }
+                }
                 Err(StudyError::Stopped { reason }) => return self.end(Ended::Stopped(reason)),
                 Err(error) => return self.fail(error),
             };
             if let Err(error) = self.run(trial) {
                 return self.fail(error);
             }
+        }
+    }
+
+    /// With the budget spent, a trial that a dead worker left to be tried again.
+    fn last_of_others(&self) -> Result<Option<Trial>> {
+        self.study.drive_others(true)?;
+        match self.study.ask_within(self.options.trials) {
+            Ok(trial) => Ok(Some(trial)),
+            Err(StudyError::BudgetSpent { .. } | StudyError::SamplerSpent { .. }) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,12 +1,11 @@
 //! Asking for trials, and telling how they ended.
 
-#[cfg(doc)]
-use super::StudyError;
 use serde_json::Value;
 
-use super::{Result, Study, Trial};
+use super::{Result, Study, StudyError, Trial};
 use crate::lifecycle::Outcome;
 use crate::number::JsonF64;
+use crate::replica::Refusal;
 use crate::trial::{ScopedBlob, StateBlob, StateScope, TrialId, TrialState};
 use crate::worker::{TrialHandle, WorkerError};
 
@@ -47,8 +46,7 @@ impl Study {
     /// A trial to run: one that was enqueued, retried or released, or else a new one.
     ///
     /// # Errors
-    /// [`StudyError::Stopped`], [`StudyError::BudgetSpent`] when the sampler has no further points, and
-    /// what the storage says.
+    /// [`StudyError::Stopped`], [`StudyError::SamplerSpent`], and what the storage says.
     pub fn ask(&self) -> Result<Trial> {
         self.ask_within(None)
     }
@@ -71,11 +69,16 @@ impl Study {
             let given = self.given(handle.before())?;
             return Ok(Trial::new(self.clone(), handle, given));
         }
-        let budget = match (budget, self.trials_max()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let points = self.trials_max().unwrap_or(u64::MAX);
+        let wanted = budget.unwrap_or(u64::MAX);
+        let least = points.min(wanted);
+        let handle = match worker.start(self.id(), (least < u64::MAX).then_some(least), &[]) {
+            Err(WorkerError::Refused(Refusal::OverBudget { .. })) if points < wanted => {
+                let kind = self.sampler().kind();
+                return Err(StudyError::SamplerSpent { kind });
+            }
+            started => started?,
         };
-        let handle = worker.start(self.id(), budget, &[])?;
         Ok(Trial::new(self.clone(), handle, serde_json::Map::new()))
     }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use atune_core::sampler::RandomSampler;
+use atune_core::storage::MemoryStorage;
 use atune_core::storage::journal::{Durability, JournalOptions, JournalStorage};
 use atune_core::study::{Catch, Ended, Optimize, Study, StudyError, StudyOptions, Told};
-use atune_core::trial::TrialState;
-use atune_core::worker::RetryPolicy;
+use atune_core::trial::{TrialState, WorkerId};
+use atune_core::worker::{RetryPolicy, WorkerSettings};
 use serde_json::json;
 
 use crate::support::{config, in_memory, sampled_by};
@@ -238,4 +239,35 @@ fn retries_are_run_by_the_same_run_and_do_not_count() {
     // The first trial and its two retries fail, each with the same parameter.
     assert_eq!(retries, 2);
     assert!(all[1].params[0].value == all[0].params[0].value);
+}
+
+#[test]
+fn the_trials_of_a_worker_that_died_are_failed_and_retried_by_the_next_run() {
+    let clock = Arc::new(durable::ManualClock::new(1_000_000_000_000, 0));
+    let storage = Arc::new(MemoryStorage::new(clock.clone(), WorkerId(1)));
+    let options = || StudyOptions {
+        retry: RetryPolicy { max_attempts: 2 },
+        clock: Some(clock.clone()),
+        worker: WorkerSettings {
+            threads: false,
+            gather: Duration::ZERO,
+            ..WorkerSettings::default()
+        },
+        ..sampled_by(RandomSampler)
+    };
+    let dead = Study::create(storage.clone(), &config("s", 1, 1), options()).unwrap();
+    let trial = dead.ask_within(Some(2)).unwrap();
+    let x = trial.suggest_float("x", 0.0..=1.0).unwrap();
+    // It never comes back to its trial.
+    std::mem::forget(trial);
+    clock.advance(120_000_000_000);
+    let study = Study::load(storage, "s", options()).unwrap();
+    let objective =
+        |trial: &atune_core::study::Trial| Ok(Told::value(trial.suggest_float("x", 0.0..=1.0)?));
+    let summary = study.optimize(objective, &trials(2)).unwrap();
+    assert_eq!(summary.trials, 2);
+    let all = study.trials().unwrap();
+    assert_eq!(all[0].state, TrialState::Failed);
+    let retry = all.iter().find(|trial| trial.retry_of().is_some()).unwrap();
+    assert_eq!(retry.values.as_ref().unwrap()[0].0, x);
 }

@@ -23,7 +23,7 @@ use super::{JointSpace, Result, Sampler, SamplerError, SamplerView, registry};
 use crate::replica::ParamKey;
 use crate::scale::Scale;
 use crate::space::{Distribution, ParamValue};
-use crate::study::History;
+use crate::study::{Column, History};
 use mixture::{Axis, Mixture, Widths};
 use split::Split;
 
@@ -110,15 +110,16 @@ impl TpeSampler {
             let random = |key: &Arc<ParamKey>| draw(&key.dist, &mut view.rng(&key.name));
             return keys.iter().map(random).collect();
         }
-        let lines: Vec<Line<'_>> = keys.iter().map(|key| Line::new(&key.dist)).collect();
+        let column = |key: &Arc<ParamKey>| view.history.column(&key.name);
+        let lines: Vec<Line<'_>> = keys
+            .iter()
+            .filter_map(|key| Some(Line::new(&key.dist, column(key)?)))
+            .collect();
         let axes: Vec<Axis> = lines.iter().map(|line| line.axis).collect();
         let points = |numbers: &mut dyn Iterator<Item = u64>| {
             let mut points = Vec::new();
             for number in numbers {
-                for (key, line) in keys.iter().zip(&lines) {
-                    let value = view.history.column(&key.name).and_then(|c| c.get(number));
-                    points.push(line.place(value.unwrap_or_default()));
-                }
+                points.extend(lines.iter().map(|line| line.place_of(number)));
             }
             points
         };
@@ -163,12 +164,13 @@ fn rank_weights(count: usize) -> Vec<f64> {
 /// A parameter as an axis of a density.
 struct Line<'a> {
     dist: &'a Distribution,
+    column: &'a Column,
     scale: Scale,
     axis: Axis,
 }
 
 impl<'a> Line<'a> {
-    fn new(dist: &'a Distribution) -> Self {
+    fn new(dist: &'a Distribution, column: &'a Column) -> Self {
         let count = dist.value_count();
         #[expect(clippy::cast_precision_loss, reason = "only sizes a kernel")]
         let axis = match (dist.is_numerical(), count) {
@@ -184,9 +186,15 @@ impl<'a> Line<'a> {
         };
         Self {
             dist,
+            column,
             scale: dist.scale(),
             axis,
         }
+    }
+
+    /// The place of a trial that has the parameter.
+    fn place_of(&self, number: u64) -> f64 {
+        self.place(self.column.get(number).unwrap_or_default())
     }
 
     /// The place of a plain number on the axis.
