@@ -8,6 +8,7 @@
 mod auto;
 mod brute_force;
 mod error;
+mod gp;
 mod grid;
 mod joint;
 mod partial_fixed;
@@ -25,6 +26,7 @@ use serde_json::Value;
 pub use auto::AutoSampler;
 pub use brute_force::BruteForceSampler;
 pub use error::SamplerError;
+pub use gp::{GpOptions, GpSampler};
 pub use grid::{GridOptions, GridSampler};
 pub use joint::JointSpace;
 pub use partial_fixed::PartialFixedSampler;

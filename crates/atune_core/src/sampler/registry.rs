@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    Result, Sampler, SamplerError, auto, brute_force, grid, partial_fixed, qmc, random, tpe,
+    Result, Sampler, SamplerError, auto, brute_force, gp, grid, partial_fixed, qmc, random, tpe,
 };
 
 /// Makes a sampler of its options.
@@ -27,6 +27,9 @@ const SAMPLERS: &[(&str, Make)] = &[
     (qmc::KIND, |options| {
         no_options(qmc::KIND, options)?;
         Ok(Arc::new(qmc::QmcSampler))
+    }),
+    (gp::KIND, |given| {
+        Ok(Arc::new(gp::GpSampler::new(options(gp::KIND, given)?)))
     }),
     (random::KIND, |options| {
         no_options(random::KIND, options)?;

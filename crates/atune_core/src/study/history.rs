@@ -46,6 +46,8 @@ pub struct PastTrial {
     pub reports: Vec<(u64, Values)>,
     /// How far it misses its constraints, added up: 0 when all are met, `None` when it has none.
     pub violation: Option<f64>,
+    /// The values of its constraints, in the order of their names.
+    pub constraints: Vec<f64>,
     /// Whether its parameters were given, some of them at least: enqueued, added, or taken over from the
     /// trial that it replaces.
     pub is_given: bool,
@@ -134,6 +136,9 @@ impl History {
             reports: trial.reports.iter().skip(reports).map(report).collect(),
             values: trial.values.clone().filter(|_| has_ended),
             violation: constraints::violation(trial).filter(|_| has_ended),
+            constraints: constraints::of(trial)
+                .filter(|_| has_ended)
+                .map_or_else(Vec::new, |by_name| by_name.into_values().collect()),
             is_given: trial.template().is_some() || !trial.managed,
             is_retry: trial.retry_of().is_some(),
         }
@@ -185,6 +190,7 @@ impl History {
         if change.state.is_terminal() && !was_over {
             past.values = change.values;
             past.violation = change.violation;
+            past.constraints = change.constraints;
             self.end(at, change.number);
         }
     }
@@ -394,6 +400,7 @@ struct Change {
     reports: Vec<(u64, Values)>,
     values: Option<Values>,
     violation: Option<f64>,
+    constraints: Vec<f64>,
     is_given: bool,
     is_retry: bool,
 }
@@ -406,6 +413,7 @@ impl PastTrial {
             values: None,
             reports: Vec::new(),
             violation: None,
+            constraints: Vec::new(),
             is_given: false,
             params: Vec::new(),
         }
