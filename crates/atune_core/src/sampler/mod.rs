@@ -7,9 +7,11 @@
 
 mod auto;
 mod brute_force;
+mod cma_es;
 mod error;
 mod gp;
 mod grid;
+mod intake;
 mod joint;
 mod partial_fixed;
 mod qmc;
@@ -25,6 +27,7 @@ use serde_json::Value;
 
 pub use auto::AutoSampler;
 pub use brute_force::BruteForceSampler;
+pub use cma_es::{CmaEsOptions, CmaEsSampler, Restarts};
 pub use error::SamplerError;
 pub use gp::{GpOptions, GpSampler};
 pub use grid::{GridOptions, GridSampler};

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    Result, Sampler, SamplerError, auto, brute_force, gp, grid, partial_fixed, qmc, random, tpe,
+    Result, Sampler, SamplerError, auto, brute_force, cma_es, gp, grid, partial_fixed, qmc, random,
+    tpe,
 };
 
 /// Makes a sampler of its options.
@@ -27,6 +28,10 @@ const SAMPLERS: &[(&str, Make)] = &[
     (qmc::KIND, |options| {
         no_options(qmc::KIND, options)?;
         Ok(Arc::new(qmc::QmcSampler))
+    }),
+    (cma_es::KIND, |given| {
+        let options = options(cma_es::KIND, given)?;
+        Ok(Arc::new(cma_es::CmaEsSampler::new(options)?))
     }),
     (gp::KIND, |given| {
         Ok(Arc::new(gp::GpSampler::new(options(gp::KIND, given)?)))

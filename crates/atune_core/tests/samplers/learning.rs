@@ -73,3 +73,47 @@ fn running_trials_keep_a_gaussian_process_from_asking_twice() {
     xs.sort_by(f64::total_cmp);
     assert!(xs.windows(2).all(|pair| pair[1] - pair[0] > 1e-3), "{xs:?}");
 }
+
+#[test]
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn an_evolution_strategy_finds_numbers_whole_numbers_and_logarithms() {
+    for seed in 0..3 {
+        let study = study("cma_es", &json!({}), 1, seed);
+        run(&study, 500, |trial| {
+            let x = trial.suggest_float("x", -5.0..=5.0)?;
+            let depth = trial.suggest_int("depth", 0..=20)? as f64;
+            let rate = trial.suggest_float("rate", FloatRange::log(1e-6..=1.0))?;
+            Ok(vec![
+                (x - 1.5).powi(2) + (depth - 13.0).abs() + (rate.log10() + 4.0).powi(2),
+            ])
+        });
+        assert!(least(&study) < 1e-3, "{}", least(&study));
+    }
+}
+
+#[test]
+fn an_evolution_strategy_lives_with_choices_conditions_and_failures() {
+    let study = study("cma_es", &json!({}), 1, 1);
+    for number in 0..120 {
+        let trial = study.ask().unwrap();
+        let values = conditional(&trial).unwrap();
+        let told = if number % 7 == 3 {
+            Told::Failed("no".to_owned())
+        } else {
+            Told::Complete(values)
+        };
+        study.tell(trial, told).unwrap();
+    }
+    assert!(least(&study).is_finite());
+}
+
+#[test]
+fn an_evolution_strategy_refuses_several_objectives_by_name() {
+    let study = study("cma_es", &json!({}), 2, 1);
+    let trial = study.ask().unwrap();
+    let error = trial.suggest_float("x", 0.0..=1.0).unwrap_err().to_string();
+    assert!(
+        error.contains("cma_es") && error.contains("2 objectives"),
+        "{error}"
+    );
+}

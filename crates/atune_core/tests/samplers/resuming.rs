@@ -55,3 +55,14 @@ fn a_gaussian_process_goes_on_exactly() {
 fn a_gaussian_process_with_several_objectives_goes_on_exactly() {
     resumed_alike("gp", &json!({"startup_trials": 6}), 2, 16);
 }
+
+#[test]
+fn an_evolution_strategy_goes_on_exactly() {
+    resumed_alike("cma_es", &json!({}), 1, 40);
+    resumed_alike(
+        "cma_es",
+        &json!({"population": 4, "restarts": "bipop"}),
+        1,
+        60,
+    );
+}
