@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    Result, Sampler, SamplerError, auto, brute_force, cma_es, gp, grid, partial_fixed, qmc, random,
-    tpe,
+    Result, Sampler, SamplerError, auto, brute_force, cma_es, gp, grid, nsga, partial_fixed, qmc,
+    random, tpe,
 };
 
 /// Makes a sampler of its options.
@@ -35,6 +35,17 @@ const SAMPLERS: &[(&str, Make)] = &[
     }),
     (gp::KIND, |given| {
         Ok(Arc::new(gp::GpSampler::new(options(gp::KIND, given)?)))
+    }),
+    (nsga::KIND_2, |given| {
+        let options = options(nsga::KIND_2, given)?;
+        Ok(Arc::new(nsga::NsgaSampler::new(nsga::Nsga::Two, options)?))
+    }),
+    (nsga::KIND_3, |given| {
+        let options = options(nsga::KIND_3, given)?;
+        Ok(Arc::new(nsga::NsgaSampler::new(
+            nsga::Nsga::Three,
+            options,
+        )?))
     }),
     (random::KIND, |options| {
         no_options(random::KIND, options)?;

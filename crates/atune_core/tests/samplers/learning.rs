@@ -117,3 +117,44 @@ fn an_evolution_strategy_refuses_several_objectives_by_name() {
         "{error}"
     );
 }
+
+#[test]
+fn genetic_searches_beat_chance_on_one_objective_and_on_a_front() {
+    for kind in ["nsga2", "nsga3"] {
+        let sphere = |trial: &Trial| -> Result<Vec<f64>> {
+            let mut sum = 0.0;
+            for name in ["a", "b", "c", "d", "e"] {
+                sum += (trial.suggest_float(name, 0.0..=1.0)? - 0.3).powi(2);
+            }
+            Ok(vec![sum])
+        };
+        let (bred, random) = (
+            study(kind, &json!({}), 1, 3),
+            study("random", &json!({}), 1, 3),
+        );
+        run(&bred, 200, sphere);
+        run(&random, 200, sphere);
+        assert!(
+            least(&bred) < 0.3 * least(&random),
+            "{kind}: {}",
+            least(&bred)
+        );
+
+        let front = study(kind, &json!({}), 2, 4);
+        run(&front, 200, |trial| {
+            let x = trial.suggest_float("x", 0.0..=1.0)?;
+            let g =
+                1.0 + trial.suggest_float("y", 0.0..=1.0)? + trial.suggest_float("z", 0.0..=1.0)?;
+            Ok(vec![x, g * (1.0 - (x / g).sqrt())])
+        });
+        let best = front.best_trials().unwrap();
+        assert!(best.len() > 15, "{kind}: {}", best.len());
+    }
+}
+
+#[test]
+fn genetic_searches_inherit_what_belongs_to_a_branch() {
+    let study = study("nsga2", &json!({"population": 10}), 1, 1);
+    run(&study, 150, conditional);
+    assert!(least(&study) < 0.15, "{}", least(&study));
+}

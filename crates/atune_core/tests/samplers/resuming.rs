@@ -66,3 +66,11 @@ fn an_evolution_strategy_goes_on_exactly() {
         60,
     );
 }
+
+#[test]
+fn genetic_searches_go_on_exactly() {
+    let small = json!({"population": 6});
+    resumed_alike("nsga2", &small, 1, 40);
+    resumed_alike("nsga2", &small, 2, 40);
+    resumed_alike("nsga3", &small, 3, 40);
+}
