@@ -5,6 +5,7 @@
 //! * [`storage`]: where operations are kept; every backend passes [`storage::conformance`].
 //! * [`storage::journal`]: reading and checking a study file.
 //! * [`study`]: studies as people use them, with a [`sampler`] and a [`scheduler`].
+//! * [`analysis`]: what a study has shown: best so far, Pareto front, hypervolume, importance.
 //! * [`worker`]: starting trials, keeping them alive, and what happens after they ended.
 //!
 //! ```
@@ -23,6 +24,7 @@
 //! # Ok::<(), atune_core::storage::StorageError>(())
 //! ```
 
+pub mod analysis;
 pub mod lifecycle;
 pub mod number;
 pub mod outbox;
