@@ -136,7 +136,7 @@ fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     let part = place.fract();
     let between = low + part * (high - low);
     // Of two infinite neighbours the difference is no number.
-    Some(if part == 0.0 || low == high || between.is_nan() {
+    Some(if part == 0.0 || between.is_nan() {
         low
     } else {
         between

@@ -54,24 +54,14 @@ const SCHEDULERS: &[(&str, Make)] = &[
         check_names(kind, given, &Value::Object(serde_json::Map::new()))?;
         Ok(Arc::new(NoScheduler))
     }),
-    ("median", |kind, given| made::<MedianScheduler>(kind, given)),
-    ("percentile", |kind, given| {
-        made::<PercentileScheduler>(kind, given)
-    }),
+    ("median", made::<MedianScheduler>),
+    ("percentile", made::<PercentileScheduler>),
     ("patient", patient),
-    ("threshold", |kind, given| {
-        made::<ThresholdScheduler>(kind, given)
-    }),
-    ("asha", |kind, given| made::<AshaScheduler>(kind, given)),
-    ("hyperband", |kind, given| {
-        made::<HyperbandScheduler>(kind, given)
-    }),
-    ("wilcoxon", |kind, given| {
-        made::<WilcoxonScheduler>(kind, given)
-    }),
-    ("pbt", |kind, given| {
-        made::<PopulationScheduler>(kind, given)
-    }),
+    ("threshold", made::<ThresholdScheduler>),
+    ("asha", made::<AshaScheduler>),
+    ("hyperband", made::<HyperbandScheduler>),
+    ("wilcoxon", made::<WilcoxonScheduler>),
+    ("pbt", made::<PopulationScheduler>),
 ];
 
 /// The names of all schedulers.

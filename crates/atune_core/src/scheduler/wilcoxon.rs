@@ -93,7 +93,7 @@ fn p_greater(differences: &[f64]) -> f64 {
     // Twice the ranks, so that shared ones are whole.
     let mut ranks: Vec<(usize, f64)> = Vec::with_capacity(sorted.len());
     let mut place = 0;
-    for group in sorted.chunk_by(|a, b| a.abs() == b.abs()) {
+    for group in sorted.chunk_by(|a, b| a.abs().total_cmp(&b.abs()).is_eq()) {
         let doubled = 2 * place + group.len() + 1;
         ranks.extend(group.iter().map(|value| (doubled, *value)));
         place += group.len();

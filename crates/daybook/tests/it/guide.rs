@@ -57,7 +57,7 @@ fn every_command_of_the_guide_to_tuning_does_what_it_says() {
             .values()
             .filter_map(|n| n.as_u64())
             .sum::<u64>(),
-        30
+        16
     );
     for name in ["study.html", "trials.csv", "front.svg"] {
         assert!(!scratch.read(name).is_empty(), "{name}");

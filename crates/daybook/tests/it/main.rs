@@ -24,6 +24,8 @@ mod kill;
 #[cfg(test)]
 mod migrate;
 #[cfg(test)]
+mod plot;
+#[cfg(test)]
 mod record;
 #[cfg(test)]
 mod recover;

@@ -33,7 +33,7 @@ const INTERRUPTED: u8 = 130;
 /// Tunes the parameters of any command: runs it again and again with other values, and keeps the best.
 ///
 /// The command gets the values where its arguments say `{name}`, and as environment variables
-/// DAYBOOK_PARAM_NAME. It reports by printing lines of JSON: `{"step":3,"loss":0.41}` is an intermediate
+/// `DAYBOOK_PARAM_NAME`. It reports by printing lines of JSON: `{"step":3,"loss":0.41}` is an intermediate
 /// value, and the last such line, or one with `"final":true`, is the result. An objective named
 /// `exit_code` is the exit code of the command.
 ///
@@ -150,9 +150,11 @@ pub(crate) fn run(args: &TuneArgs) -> Outcome {
     drop(listening);
     let summary = Summary::of(&session, &ended)?;
     summary.print(args.json)?;
-    Ok(match () {
-        () if interrupt.is_asked() => INTERRUPTED,
-        () if ended.counts.all_failed() => BAD_CODE,
-        () => DONE,
+    Ok(if interrupt.is_asked() {
+        INTERRUPTED
+    } else if ended.counts.all_failed() {
+        BAD_CODE
+    } else {
+        DONE
     })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use atune_core::replica::{Refusal, Replica};
-use atune_core::scheduler::NoScheduler;
+use atune_core::scheduler::{MedianScheduler, NoScheduler, Scheduler};
 use atune_core::storage::journal::record::SetStudyUserAttr;
 use atune_core::storage::journal::{JournalError, JournalOptions, JournalStorage};
 use atune_core::storage::{Storage, StorageError};
@@ -70,10 +70,11 @@ impl<'a> Session<'a> {
             }
             None if objectives.is_empty() => return Err(no_objective()),
             None => {
-                // One objective has an order in which trials can be behind.
-                if scheduler.is_none() && directions.len() > 1 {
-                    scheduler = Some(Arc::new(NoScheduler));
-                }
+                // With one objective, there is an order in which trials can be behind.
+                scheduler = scheduler.or_else(|| match directions.len() {
+                    1 => Some(Arc::new(MedianScheduler::default())),
+                    _ => Some(Arc::new(NoScheduler)),
+                });
                 StudyConfig {
                     name,
                     directions,
@@ -85,30 +86,7 @@ impl<'a> Session<'a> {
                 }
             }
         };
-        if config.metric_names.is_empty() {
-            return Err(Failure::new(
-                "the study does not name its objectives, so that no line of the command could",
-            )
-            .with_hint(
-                "create it with `daybook tune`, or with `daybook study create --minimize METRIC`",
-            ));
-        }
-        if let Some(scheduler) = scheduler.as_ref().filter(|s| s.kind() != "none")
-            && config.directions.len() > 1
-        {
-            let kind = scheduler.kind();
-            return Err(Failure::new(format!(
-                "the scheduler {kind} needs one objective, and there are {}",
-                config.directions.len()
-            ))
-            .with_hint("--scheduler none"));
-        }
-        if config.metric_names.len() > 1 && config.metric_names.iter().any(|name| name == EXIT_CODE)
-        {
-            return Err(Failure::new(format!(
-                "{EXIT_CODE} can only be the one objective of a study"
-            )));
-        }
+        check_fit(&config, scheduler.as_deref())?;
         let names = Names {
             objectives: config.metric_names.clone(),
             step: args.step.clone(),
@@ -162,6 +140,29 @@ pub(super) fn told(error: &StudyError) -> Failure {
         StudyError::OtherConfig { .. } => failure.with_hint("begin another study: --name NAME"),
         _ => failure,
     }
+}
+
+/// Refuses what cannot work with the study's objectives.
+fn check_fit(config: &StudyConfig, scheduler: Option<&dyn Scheduler>) -> Result<(), Failure> {
+    let count = config.directions.len();
+    if config.metric_names.is_empty() {
+        let what = "the study does not name its objectives, so no line of the command could";
+        return Err(Failure::new(what).with_hint(
+            "create it with `daybook tune`, or with `daybook study create --minimize METRIC`",
+        ));
+    }
+    if let Some(scheduler) = scheduler.filter(|scheduler| scheduler.kind() != "none")
+        && count > 1
+    {
+        let kind = scheduler.kind();
+        let what = format!("the scheduler {kind} needs one objective, and there are {count}");
+        return Err(Failure::new(what).with_hint("--scheduler none"));
+    }
+    if count > 1 && config.metric_names.iter().any(|name| name == EXIT_CODE) {
+        let what = format!("{EXIT_CODE} can only be the one objective of a study");
+        return Err(Failure::new(what));
+    }
+    Ok(())
 }
 
 fn no_objective() -> Failure {

@@ -37,7 +37,7 @@ pub(super) fn settle(
         let now = running(study)?;
         let is_silent = |(trial, seq): (&TrialId, &u64)| first.get(trial) == Some(seq);
         let silent = now.iter().filter(|pair| is_silent(*pair)).count();
-        if has_waiting(study)? {
+        if has_retries(study)? {
             return Ok(Settled::Retried);
         }
         if silent == 0 || interrupt.is_asked() {
@@ -68,14 +68,14 @@ fn running(study: &Study) -> Result<BTreeMap<TrialId, u64>, StudyError> {
     Ok(found)
 }
 
-fn has_waiting(study: &Study) -> Result<bool, StudyError> {
+/// Whether a trial waits that stands for a failed one.
+fn has_retries(study: &Study) -> Result<bool, StudyError> {
     let mut found = false;
     study.storage().read(&mut |replica: &Replica| {
         let mut trials = replica.trials_of(study.id()).into_iter().flatten();
-        // A raw trial is nobody's to claim.
-        found = trials.any(|trial| {
-            trial.managed && matches!(trial.state, TrialState::Waiting | TrialState::Paused)
-        });
+        // Others are part of the budget, and were there when it was found to be spent.
+        found =
+            trials.any(|trial| trial.state == TrialState::Waiting && trial.retry_of().is_some());
     })?;
     Ok(found)
 }

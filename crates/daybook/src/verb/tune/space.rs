@@ -305,7 +305,7 @@ fn file_params(text: &str) -> Result<Vec<Written>, String> {
             }
             toml::Value::Table(table) => {
                 let table = table.try_into().map_err(|e: toml::de::Error| failed(e.message().to_owned()))?;
-                table_param(table).map_err(failed)?
+                table_param(&table).map_err(failed)?
             }
             other => {
                 return Err(failed(format!("a table or a text is expected, found {}", other.type_str())));
@@ -324,7 +324,7 @@ fn told(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {}", error.message())
 }
 
-fn table_param(table: Table) -> Result<(Distribution, Option<When>), String> {
+fn table_param(table: &Table) -> Result<(Distribution, Option<When>), String> {
     let kind = match (&table.kind, &table.choices) {
         (Some(kind), _) => kind.as_str(),
         (None, Some(_)) => "cat",
