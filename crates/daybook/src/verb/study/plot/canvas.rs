@@ -91,12 +91,12 @@ pub(super) fn plane<'a, DB: DrawingBackend>(
     Ok(chart)
 }
 
-/// Filled circles.
+/// Circles.
 pub(super) fn dots<DB: DrawingBackend>(
     chart: &mut Plane<'_, DB>,
     places: impl IntoIterator<Item = (f64, f64)>,
     size: i32,
-    colour: impl Into<ShapeStyle> + Copy,
+    colour: ShapeStyle,
 ) -> Drawn<DB> {
     chart.draw_series(
         places

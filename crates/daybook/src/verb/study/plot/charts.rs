@@ -43,7 +43,12 @@ pub(super) fn history<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>) -> D
             range_of(values.iter().map(|value| value.1)),
         );
         let mut chart = plane(area, &title, &x, &y)?;
-        dots(&mut chart, values.iter().copied(), 3, BLUE.mix(0.6))?;
+        dots(
+            &mut chart,
+            values.iter().copied(),
+            3,
+            BLUE.mix(0.6).filled(),
+        )?;
         let mut best = Vec::new();
         for (number, value) in &values {
             match best.last() {
@@ -170,7 +175,7 @@ pub(super) fn slice<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>) -> Dra
         for (row, value) in &rows {
             if let Some(place) = row.places.get(&which) {
                 let colour = shade(at(row.number) / at(last));
-                dots(&mut chart, [(*place, *value)], 3, colour.mix(0.8))?;
+                dots(&mut chart, [(*place, *value)], 3, colour.mix(0.8).filled())?;
             }
         }
     }
@@ -350,7 +355,7 @@ pub(super) fn intermediate<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>)
             .collect();
         let colour = of_state(row.state).mix(0.6);
         if let [only] = places.as_slice() {
-            dots(&mut chart, [*only], 3, colour)?;
+            dots(&mut chart, [*only], 3, colour.filled())?;
         }
         line(&mut chart, places, colour.stroke_width(1))?;
     }

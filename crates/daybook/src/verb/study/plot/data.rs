@@ -244,6 +244,10 @@ impl Axis {
     pub(super) fn text(&self, place: f64) -> String {
         match &self.scale {
             Scale::Linear => number(place),
+            // A power of ten is shorter as one.
+            Scale::Log if (place - place.round()).abs() < 1e-6 && place.abs() > 2.5 => {
+                format!("1e{place:.0}")
+            }
             Scale::Log => number(10f64.powf(place)),
             Scale::Labels(labels) => {
                 let near = place.round();
