@@ -8,13 +8,18 @@ __all__ = [
     "Durability",
     "FrameRecord",
     "JournalPlayer",
+    "NativeStudy",
+    "NativeTrial",
     "Recorder",
     "RotationPolicy",
     "SegmentedPlayer",
     "Stamp",
     "StateJournal",
+    "StudyFile",
     "__version__",
     "journal_segments",
+    "open_study",
+    "param_fits",
     "verify_chain",
 ]
 
@@ -381,3 +386,133 @@ def verify_chain(path: _Path) -> _Verification:
     the value that the last checkpoint carries, in hex. ``unverified_tail`` counts the records that
     nothing in the file covers yet.
     """
+
+@final
+class StudyFile:
+    """A study file as its operations on raw trials: what other tuners' storages are built upon.
+
+    Values that are not finite are spelled as the journal does, "NaN", "Infinity" and "-Infinity".
+    """
+
+    def __new__(cls, path: _Path, *, create: bool = True, durability: str = "full", worker: int = 0) -> Self:
+        """Open a study file, or create it."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+    def create_study(self, config: dict[str, Any]) -> int:
+        """Create a study and give its identity."""
+
+    def set_study_user_attr(self, study: int, key: str, value: Any) -> None:
+        """Set a user attribute of a study."""
+
+    def create_trial(self, study: int, changes: list[dict[str, Any]]) -> int:
+        """Create a raw trial, change it in the same commit, and give its identity."""
+
+    def change_trial(self, trial: int, changes: list[dict[str, Any]]) -> None:
+        """Change a raw trial: operations of the journal without the trial, in one commit."""
+
+    def studies(self) -> list[dict[str, Any]]:
+        """Give all studies."""
+
+    def changes_since(self, seq: int) -> tuple[int, list[dict[str, Any]]]:
+        """Give the trials that changed after a sequence number, and the number to ask with next."""
+
+def param_fits(param: dict[str, Any]) -> bool:
+    """Tell whether the journal takes a parameter: its distribution has values, and this is one."""
+
+@final
+class NativeTrial:
+    """A trial that runs; gone once it was told."""
+
+    @property
+    def id(self) -> int:
+        """Its identity in the file."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the study."""
+
+    def suggest(self, name: str, dist: str | dict[str, Any]) -> Any:
+        """Suggest a value of a distribution; for a choice, its place in the list."""
+
+    def report(self, step: int, values: list[float]) -> None:
+        """Report intermediate values, one per objective."""
+
+    def should_prune(self) -> bool:
+        """Ask the scheduler."""
+
+    def set_user_attr(self, key: str, value: Any) -> None:
+        """Set an attribute."""
+
+    def set_constraint(self, name: str, value: float) -> None:
+        """Record how a constraint is met."""
+
+    def reports(self) -> list[tuple[int, list[float]]]:
+        """Give what was reported, with what earlier owners did."""
+
+    def params(self) -> dict[str, Any]:
+        """Give the parameters, as the journal spells them."""
+
+@final
+class NativeStudy:
+    """A study that is open."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What it is about, as the journal spells it."""
+
+    @property
+    def sampler(self) -> tuple[str, dict[str, Any]]:
+        """Name and options of what chooses parameters."""
+
+    @property
+    def scheduler(self) -> tuple[str, dict[str, Any]]:
+        """Name and options of what decides which trials go on."""
+
+    def ask(self, budget: int | None = None) -> NativeTrial:
+        """Start a trial, if the study has fewer than ``budget`` of them."""
+
+    def tell(
+        self,
+        trial: NativeTrial,
+        state: str,
+        values: list[float] | None = None,
+        message: str | None = None,
+    ) -> str:
+        """End a trial as Complete, Pruned, Failed or Released, and give the state that was recorded."""
+
+    def enqueue(self, params: dict[str, Any], skip_if_known: bool) -> int | None:
+        """Enqueue a trial; ``None`` when it is known and was skipped."""
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Give all trials, by number."""
+
+    def trial(self, id: int) -> dict[str, Any]:
+        """Give a trial by its identity."""
+
+    def best_trial(self) -> dict[str, Any]:
+        """Give the best trial."""
+
+    def best_trials(self) -> list[dict[str, Any]]:
+        """Give the trials that no other dominates."""
+
+    def user_attrs(self) -> dict[str, Any]:
+        """Give the attributes of the study."""
+
+    def set_user_attr(self, key: str, value: Any) -> None:
+        """Set an attribute of the study."""
+
+    def set_budget(self, trials: int | None) -> None:
+        """Say how many trials the study is to have: what sampler and scheduler plan with."""
+
+    def fail_stale(self, grace: float) -> int:
+        """Fail running trials whose owner fell silent for so many seconds; how many there were."""
+
+def open_study(how: str, settings: dict[str, Any]) -> NativeStudy:
+    """Open a study: create, load or load_or_create."""

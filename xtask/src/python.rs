@@ -51,7 +51,7 @@ pub(crate) fn run_tests() -> Outcome {
         .env("DAYBOOK_PROGRAMS", root().join(&target).join("debug")))
 }
 
-const PACKAGES: [&str; 2] = ["daybook", "omniloop"];
+const PACKAGES: [&str; 3] = ["daybook", "omniloop", "atune"];
 
 /// Builds the wheel as the tests of the workspace are built, and installs it.
 fn install(python: &Path, sources: &Path, wheels: &Path) -> Outcome {

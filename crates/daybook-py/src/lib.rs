@@ -5,6 +5,7 @@
 //! that, so that no thread waits for a lock with the interpreter in its hands.
 #![forbid(unsafe_code)]
 
+mod atune;
 mod omniloop;
 mod owned;
 mod raise;
@@ -12,6 +13,8 @@ mod raise;
 /// What the packages are built upon.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::atune::{Study, StudyFile, Trial, open_study, param_fits};
     #[pymodule_export]
     use crate::omniloop::{
         Durability, FrameRecord, JournalPlayer, Recorder, RotationPolicy, SegmentedPlayer, Stamp,

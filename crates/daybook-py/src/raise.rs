@@ -59,7 +59,7 @@ pub(crate) fn journal_error(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// The number that Python tells refusals apart by; ours have one even where no system call failed.
-fn errno<'py>(py: Python<'py>, source: &io::Error) -> Option<Bound<'py, PyAny>> {
+pub(crate) fn errno<'py>(py: Python<'py>, source: &io::Error) -> Option<Bound<'py, PyAny>> {
     let name = match source.kind() {
         io::ErrorKind::NotFound => "ENOENT",
         io::ErrorKind::AlreadyExists => "EEXIST",
@@ -92,7 +92,8 @@ pub(crate) fn misuse(py: Python<'_>, text: &str) -> PyErr {
         .unwrap_or_else(|failure| failure)
 }
 
-fn exception(
+/// An exception of a class of `module`, with facts as attributes.
+pub(crate) fn exception(
     py: Python<'_>,
     module: &str,
     class: &str,

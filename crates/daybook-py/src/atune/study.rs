@@ -1,0 +1,369 @@
+//! Studies whose trials are asked for and told: the loop over them is Python's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use atune_core::replica;
+use atune_core::sampler::{self, Sampler};
+use atune_core::scheduler::{self, Scheduler};
+use atune_core::space::{Distribution, ParamValue};
+use atune_core::storage::Storage;
+use atune_core::study::{self, StudyError, StudyOptions, Told};
+use atune_core::trial::{Direction, ResourceUnit, StudyConfig, TrialId};
+use atune_core::worker::{RetryPolicy, WorkerSettings};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::convert::{self, from_python, to_python};
+use super::file::open_file;
+use super::raise::{plain, storage_error, study_error};
+
+/// What a study is opened with.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    path: Option<PathBuf>,
+    durability: String,
+    name: Option<String>,
+    directions: Vec<Direction>,
+    metric_names: Vec<String>,
+    seed: u64,
+    sampler: Option<Component>,
+    scheduler: Option<Component>,
+    max_attempts: u32,
+    heartbeat_interval: f64,
+    grace: f64,
+}
+
+/// A sampler or scheduler by name, with its options.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Component {
+    kind: String,
+    options: Value,
+}
+
+/// A study that is open.
+#[pyclass(frozen, module = "atune", name = "NativeStudy")]
+pub(crate) struct Study(study::Study);
+
+/// A trial that runs; gone once it was told.
+#[pyclass(frozen, module = "atune", name = "NativeTrial")]
+pub(crate) struct Trial {
+    id: TrialId,
+    number: u64,
+    trial: Mutex<Option<study::Trial>>,
+}
+
+/// Opens a study: `create`, `load` or `load_or_create`.
+#[pyfunction]
+pub(crate) fn open_study(
+    py: Python<'_>,
+    how: &str,
+    settings: &Bound<'_, PyAny>,
+) -> PyResult<Study> {
+    let settings: Settings = from_python(settings)?;
+    let options = options(py, &settings)?;
+    let config = StudyConfig {
+        name: settings.name.clone().unwrap_or_default(),
+        directions: settings.directions,
+        seed: settings.seed,
+        space: None,
+        resource_unit: ResourceUnit::Steps,
+        metric_names: settings.metric_names,
+    };
+    let Some(path) = settings.path else {
+        return py
+            .detach(|| study::Study::create_in_memory(&config, options))
+            .map(Study)
+            .map_err(|error| study_error(py, &error));
+    };
+    let storage = open_file(py, &path, how != "load", &settings.durability, None)?;
+    let storage: Arc<dyn Storage> = Arc::new(storage);
+    let opened = py.detach(|| match how {
+        "create" => study::Study::create(storage, &config, options),
+        "load" => {
+            let name = match settings.name {
+                Some(name) => name,
+                None => only_name(&*storage)?,
+            };
+            study::Study::load(storage, &name, options)
+        }
+        _ => study::Study::load_or_create(storage, &config, options),
+    });
+    opened.map(Study).map_err(|error| study_error(py, &error))
+}
+
+/// The name of the one study that a file has.
+fn only_name(storage: &dyn Storage) -> study::Result<String> {
+    let mut names = Vec::new();
+    storage.read(&mut |replica| {
+        let studies = replica.studies().iter();
+        names = studies.map(|study| study.config.name.clone()).collect();
+    })?;
+    match names.as_slice() {
+        [name] => Ok(name.clone()),
+        _ => Err(StudyError::from(
+            atune_core::storage::StorageError::UnknownName {
+                name: String::new(),
+                existing: names,
+            },
+        )),
+    }
+}
+
+fn options(py: Python<'_>, settings: &Settings) -> PyResult<StudyOptions> {
+    let sampler: Option<Arc<dyn Sampler>> = settings
+        .sampler
+        .as_ref()
+        .map(|component| sampler::by_kind(&component.kind, &component.options))
+        .transpose()
+        .map_err(|error| plain(py, "SamplerError", &error.to_string()))?;
+    let scheduler: Option<Arc<dyn Scheduler>> = settings
+        .scheduler
+        .as_ref()
+        .map(|component| scheduler::by_kind(&component.kind, &component.options))
+        .transpose()
+        .map_err(|error| plain(py, "SchedulerError", &error.to_string()))?;
+    let seconds = |value: f64| {
+        Duration::try_from_secs_f64(value)
+            .map_err(|error| plain(py, "MisuseError", &format!("{value} seconds: {error}")))
+    };
+    Ok(StudyOptions {
+        sampler,
+        scheduler,
+        retry: RetryPolicy {
+            max_attempts: settings.max_attempts,
+        },
+        worker: WorkerSettings {
+            heartbeat_interval: seconds(settings.heartbeat_interval)?,
+            grace: seconds(settings.grace)?,
+            ..WorkerSettings::default()
+        },
+        ..StudyOptions::default()
+    })
+}
+
+#[pymethods]
+impl Study {
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, self.0.config())
+    }
+
+    /// Kind and options.
+    #[getter]
+    fn sampler<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
+        let sampler = self.0.sampler();
+        Ok((sampler.kind(), to_python(py, &sampler.options())?))
+    }
+
+    /// Kind and options.
+    #[getter]
+    fn scheduler<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
+        let scheduler = self.0.scheduler();
+        Ok((scheduler.kind(), to_python(py, &scheduler.options())?))
+    }
+
+    #[pyo3(signature = (budget=None))]
+    fn ask(&self, py: Python<'_>, budget: Option<u64>) -> PyResult<Trial> {
+        let trial = self.with(py, |study| study.ask_within(budget))?;
+        Ok(Trial {
+            id: trial.id(),
+            number: trial.number(),
+            trial: Mutex::new(Some(trial)),
+        })
+    }
+
+    /// Ends a trial as `Complete`, `Pruned`, `Failed` or `Released`; answers the state that was recorded.
+    #[pyo3(signature = (trial, state, values=None, message=None))]
+    fn tell<'py>(
+        &self,
+        py: Python<'py>,
+        trial: &Trial,
+        state: &str,
+        values: Option<Vec<f64>>,
+        message: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let told = match state {
+            "Complete" => Told::Complete(values.unwrap_or_default()),
+            "Pruned" => Told::Pruned(values),
+            "Failed" => Told::Failed(message.unwrap_or_default()),
+            "Released" => Told::Released,
+            other => return Err(plain(py, "MisuseError", &format!("no ending {other:?}"))),
+        };
+        let taken = py.detach(|| trial.lock().take());
+        let running = taken.ok_or_else(|| over(py, trial.number))?;
+        let state = self.with(py, |study| study.tell(running, told))?;
+        to_python(py, &state)
+    }
+
+    /// Enqueues a trial with some parameters; its identity, or nothing when it is known.
+    fn enqueue(
+        &self,
+        py: Python<'_>,
+        params: &Bound<'_, PyAny>,
+        skip_if_known: bool,
+    ) -> PyResult<Option<u64>> {
+        let params: Map<String, Value> = from_python(params)?;
+        let enqueued = self.with(py, |study| study.enqueue(&params, skip_if_known))?;
+        Ok(enqueued.map(|trial| trial.0))
+    }
+
+    fn trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let trials = self.with(py, study::Study::trials)?;
+        dicts(py, &trials)
+    }
+
+    fn trial<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyDict>> {
+        let trial = py
+            .detach(|| self.0.storage().trial(TrialId(id)))
+            .map_err(|error| storage_error(py, &error))?;
+        convert::trial(py, &trial)
+    }
+
+    fn best_trial<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let trial = self.with(py, study::Study::best_trial)?;
+        convert::trial(py, &trial)
+    }
+
+    fn best_trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let trials = self.with(py, study::Study::best_trials)?;
+        dicts(py, &trials)
+    }
+
+    fn user_attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let study = py
+            .detach(|| self.0.storage().study(self.0.id()))
+            .map_err(|error| storage_error(py, &error))?;
+        to_python(py, &study.user_attrs)
+    }
+
+    fn set_user_attr(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value: Value = from_python(value)?;
+        let storage = self.0.storage();
+        py.detach(|| storage.set_study_user_attr(self.0.id(), key, &value))
+            .map_err(|error| storage_error(py, &error))
+    }
+
+    /// How many trials the study is to have: what sampler and scheduler plan with.
+    #[pyo3(signature = (trials))]
+    fn set_budget(&self, trials: Option<u64>) {
+        self.0.set_budget(trials);
+    }
+
+    /// Fails running trials whose owner fell silent for so many seconds; how many there were.
+    fn fail_stale(&self, py: Python<'_>, grace: f64) -> PyResult<usize> {
+        let grace = Duration::try_from_secs_f64(grace)
+            .map_err(|error| plain(py, "MisuseError", &error.to_string()))?;
+        self.with(py, |study| study.fail_stale(grace))
+    }
+}
+
+impl Study {
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&study::Study) -> study::Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| work(&self.0))
+            .map_err(|error| study_error(py, &error))
+    }
+}
+
+#[pymethods]
+impl Trial {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    #[getter]
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// A value of a distribution; for a choice, its place in the list.
+    fn suggest<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        dist: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let dist: Distribution = from_python(dist)?;
+        match self.with(py, |trial| trial.suggest(name, &dist))? {
+            ParamValue::F64(value) => value.0.into_bound_py_any(py),
+            ParamValue::I64(value) => value.into_bound_py_any(py),
+            ParamValue::Bool(value) => value.into_bound_py_any(py),
+            ParamValue::Cat(place) => place.into_bound_py_any(py),
+        }
+    }
+
+    fn report(&self, py: Python<'_>, step: u64, values: Vec<f64>) -> PyResult<()> {
+        self.with(py, move |trial| trial.report_all(step, &values))
+    }
+
+    fn should_prune(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, study::Trial::should_prune)
+    }
+
+    fn set_user_attr(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let value: Value = from_python(value)?;
+        self.with(py, |trial| trial.set_user_attr(key, value))
+    }
+
+    fn set_constraint(&self, py: Python<'_>, name: &str, value: f64) -> PyResult<()> {
+        self.with(py, |trial| trial.set_constraint(name, value))
+    }
+
+    /// What earlier attempts reported, and this one.
+    fn reports(&self, py: Python<'_>) -> PyResult<Vec<(u64, Vec<f64>)>> {
+        self.with(py, |trial| {
+            let reports = trial.reports().into_iter();
+            let plain = reports.map(|(step, values)| (step, values.iter().map(|v| v.0).collect()));
+            Ok(plain.collect())
+        })
+    }
+
+    /// Parameters by name, as the journal spells them.
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let params: BTreeMap<String, ParamValue> = self.with(py, |trial| Ok(trial.params()))?;
+        to_python(py, &params)
+    }
+}
+
+impl Trial {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<study::Trial>> {
+        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&study::Trial) -> study::Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| self.lock().as_ref().map(work))
+            .ok_or_else(|| over(py, self.number))?
+            .map_err(|error| study_error(py, &error))
+    }
+}
+
+fn over(py: Python<'_>, number: u64) -> PyErr {
+    let text = format!("trial {number} was told before, and has ended");
+    plain(py, "EndedError", &text)
+}
+
+fn dicts<'py>(py: Python<'py>, trials: &[replica::Trial]) -> PyResult<Bound<'py, PyList>> {
+    let dicts = trials.iter().map(|trial| convert::trial(py, trial));
+    PyList::new(py, dicts.collect::<PyResult<Vec<Bound<'py, PyDict>>>>()?)
+}

@@ -1,0 +1,24 @@
+"""atune: hyperparameter studies on one crash-safe file for many workers.
+
+A study is created with :func:`create_study`, in a file or in memory, and run with
+:meth:`Study.optimize`, or with :meth:`Study.ask` and :meth:`Study.tell`. Other processes join with
+:func:`load_study`. `atune.optuna` has a storage for code that uses Optuna.
+"""
+
+from atune._study import Sampler, Scheduler, Study, create_study, load_study, set_verbosity
+from atune._trial import FrozenTrial, Trial, TrialPruned, TrialState
+from atune.errors import Error
+
+__all__ = [
+    "Error",
+    "FrozenTrial",
+    "Sampler",
+    "Scheduler",
+    "Study",
+    "Trial",
+    "TrialPruned",
+    "TrialState",
+    "create_study",
+    "load_study",
+    "set_verbosity",
+]

@@ -1,0 +1,233 @@
+"""Trials: the one that an objective runs in, and those that are past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from atune.errors import ConflictError, MisuseError
+
+if TYPE_CHECKING:
+    from atune._study import Study
+    from daybook._native import NativeTrial
+
+#: What a categorical parameter can be.
+Choice = None | bool | int | float | str
+
+CONSTRAINTS = "constraints"
+
+
+class TrialPruned(Exception):  # noqa: N818 (what Optuna calls it)
+    """Raise this in an objective to end its trial early."""
+
+
+class TrialState(Enum):
+    """Where a trial is in its life."""
+
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    PAUSED = "Paused"
+    COMPLETE = "Complete"
+    PRUNED = "Pruned"
+    FAIL = "Failed"
+
+    def is_finished(self) -> bool:
+        """Tell whether a trial never leaves this state."""
+        return self in (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+class Trial:
+    """A running trial, as its objective sees it; threads may share it."""
+
+    def __init__(self, study: Study, native: NativeTrial) -> None:
+        self._study = study
+        self._native = native
+        self._params: dict[str, Any] = {}
+        self._user_attrs: dict[str, Any] = {}
+
+    @property
+    def number(self) -> int:
+        """Its number in the study, from 0."""
+        return self._native.number
+
+    @property
+    def study(self) -> Study:
+        """Its study."""
+        return self._study
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that were asked for so far."""
+        return dict(self._params)
+
+    @property
+    def user_attrs(self) -> dict[str, Any]:
+        """The attributes that were set in this trial so far."""
+        return dict(self._user_attrs)
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float:
+        """Suggest a number from ``low`` to ``high``, both included."""
+        if step is not None:
+            # An end between two steps is no value, as in Optuna.
+            high = _on_step(low, high, step)
+        bounds = {"low": float(low), "high": float(high), "log": log}
+        value: float = self._suggest(name, {"Float": {**bounds, "step": step}})
+        return value
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+        """Suggest a whole number from ``low`` to ``high``, both included."""
+        if step > 1 and high >= low:
+            high -= (high - low) % step
+        bounds = {"low": int(low), "high": int(high), "log": log}
+        value: int = self._suggest(name, {"Int": {**bounds, "step": None if step == 1 else step}})
+        return value
+
+    def suggest_bool(self, name: str) -> bool:
+        """Suggest a truth value."""
+        return bool(self._suggest(name, "Bool"))
+
+    def suggest_categorical(self, name: str, choices: Sequence[Choice]) -> Any:
+        """Suggest one of a list of plain values: text, numbers, truth values and ``None``."""
+        listed = [_choice(name, choice) for choice in choices]
+        place = self._draw(name, {"Cat": {"choices": {"version": 1, "choices": listed}}})
+        self._params[name] = choices[place]
+        return choices[place]
+
+    def report(self, value: float | Sequence[float], step: int) -> None:
+        """Report an intermediate value, or one for each objective."""
+        if step < 0:
+            raise MisuseError(f"step {step}: steps count from 0")
+        values = [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+        self._native.report(int(step), values)
+
+    def should_prune(self) -> bool:
+        """Ask the study's scheduler whether the trial should end early."""
+        return self._native.should_prune()
+
+    def set_user_attr(self, key: str, value: Any) -> None:
+        """Set an attribute of the trial: any JSON value."""
+        self._native.set_user_attr(key, value)
+        self._user_attrs[key] = value
+
+    def set_constraint(self, name: str, value: float) -> None:
+        """Record how a constraint is met: it is when ``value`` is not above 0."""
+        self._native.set_constraint(name, float(value))
+
+    def _draw(self, name: str, dist: str | dict[str, Any]) -> Any:
+        return self._native.suggest(name, dist)
+
+    def _suggest(self, name: str, dist: str | dict[str, Any]) -> Any:
+        value = self._draw(name, dist)
+        self._params[name] = value
+        return value
+
+
+@dataclass(frozen=True)
+class FrozenTrial:
+    """A trial as it was when it was looked at."""
+
+    number: int
+    """Its number in the study, from 0."""
+    state: TrialState
+    """Where it is in its life."""
+    values: list[float] | None
+    """Its final values, one per objective."""
+    params: dict[str, Any]
+    """Its parameters."""
+    distributions: dict[str, Any]
+    """What they were drawn from, as the journal spells it."""
+    intermediate_values: dict[int, float]
+    """What it reported of its first objective, by step."""
+    user_attrs: dict[str, Any]
+    """Its attributes."""
+    constraints: dict[str, float]
+    """Its constraints: those that are above 0 are not met."""
+    error: str | None
+    """What went wrong."""
+    datetime_start: datetime | None
+    """When it was started."""
+    datetime_complete: datetime | None
+    """When it ended."""
+    retry_of: int | None
+    """Identity of the trial that it tries once more."""
+    _trial_id: int = field(repr=False)
+
+    @property
+    def value(self) -> float | None:
+        """Its final value, of a study with one objective."""
+        if self.values is None:
+            return None
+        if len(self.values) > 1:
+            raise MisuseError("a trial with several values: ask for values")
+        return self.values[0]
+
+    @property
+    def last_step(self) -> int | None:
+        """The greatest step that was reported."""
+        return max(self.intermediate_values, default=None)
+
+    @property
+    def duration(self) -> float | None:
+        """How many seconds it took."""
+        if self.datetime_start is None or self.datetime_complete is None:
+            return None
+        return (self.datetime_complete - self.datetime_start).total_seconds()
+
+
+def frozen(raw: dict[str, Any]) -> FrozenTrial:
+    """Make a trial of what the native module says of it."""
+    attrs = dict(raw["user_attrs"])
+    constraints = attrs.pop(CONSTRAINTS, None)
+    return FrozenTrial(
+        number=raw["number"],
+        state=TrialState(raw["state"]),
+        values=raw["values"],
+        params={name: _plain(dist, value) for name, dist, value in raw["params"]},
+        distributions={name: dist for name, dist, _ in raw["params"]},
+        intermediate_values={step: values[0] for step, values in raw["reports"]},
+        user_attrs={key: value for key, value in attrs.items() if not key.startswith("atune:")},
+        constraints={name: float(value) for name, value in (constraints or {}).items()},
+        error=raw["error"],
+        datetime_start=_moment(raw["started_millis"]),
+        datetime_complete=_moment(raw["ended_millis"]),
+        retry_of=raw["retry_of"],
+        _trial_id=raw["id"],
+    )
+
+
+def _moment(millis: int | None) -> datetime | None:
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+
+
+def _plain(dist: Any, value: dict[str, Any]) -> Any:
+    ((kind, inner),) = value.items()
+    if kind != "Cat":
+        return float(inner) if kind == "F64" else inner
+    choice = dist["Cat"]["choices"]["choices"][inner]["value"]
+    return float(choice["value"]) if choice["type"] == "float" else choice["value"]
+
+
+def _choice(name: str, choice: Choice) -> dict[str, Any]:
+    kinds = {str: "string", bool: "bool", int: "int", float: "float", type(None): "null"}
+    kind = kinds.get(type(choice))
+    if kind is None:
+        raise ConflictError(
+            f"parameter {name!r}: {choice!r} is no plain value; choose by a name for it and look it up"
+        )
+    value: Any = choice
+    if isinstance(choice, float) and not math.isfinite(choice):
+        value = "NaN" if math.isnan(choice) else "Infinity" if choice > 0 else "-Infinity"
+    return {"label": str(choice), "value": {"type": kind, "value": value}}
+
+
+def _on_step(low: float, high: float, step: float) -> float:
+    if not (step > 0 and math.isfinite(high) and math.isfinite(low) and high >= low):
+        return high
+    steps = math.floor((high - low) / step + 1e-8)
+    return min(high, low + steps * step)
