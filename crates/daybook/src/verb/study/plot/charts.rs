@@ -323,7 +323,7 @@ pub(super) fn pareto<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>) -> Dr
             &mut chart,
             rows.iter().map(|values| place(values)),
             3,
-            GREY.mix(0.6),
+            GREY.mix(0.6).filled(),
         )?;
         let front = rows.iter().enumerate().filter(|(at, _)| best.contains(at));
         dots(
