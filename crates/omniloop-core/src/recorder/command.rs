@@ -80,7 +80,10 @@ pub struct CommandOptions {
 /// Whoever is told the telemetry of a command while it runs: in the order in which it was printed, by the
 /// thread that reads the command's output, which waits for it.
 #[derive(Clone)]
-pub struct TelemetryListener(pub Arc<dyn Fn(&Map<String, Value>) + Send + Sync>);
+pub struct TelemetryListener(pub Arc<Tell>);
+
+/// Takes a telemetry object.
+type Tell = dyn Fn(&Map<String, Value>) + Send + Sync;
 
 impl std::fmt::Debug for TelemetryListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
