@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, TypeAlias, TypedDict, final
 __all__ = [
     "Durability",
     "FrameRecord",
+    "InputReplayer",
     "JournalPlayer",
     "NativeStudy",
     "NativeTrial",
@@ -17,6 +18,9 @@ __all__ = [
     "StateJournal",
     "StudyFile",
     "__version__",
+    "cause_of",
+    "effects_of",
+    "find_divergence",
     "journal_segments",
     "open_study",
     "param_fits",
@@ -374,6 +378,53 @@ class SegmentedPlayer:
 
     def read_next_data_record(self) -> FrameRecord | None:
         """Give the next record that describes the run; ``None`` at the end."""
+
+def cause_of(path: _Path, name: str, tick: int | None = None) -> list[dict[str, Any]]:
+    """Tell what led to the value of a variable at a tick, or at the end, newest first.
+
+    Each link is a dict: ``role`` is set, related or principal; ``kind``, ``payload``, ``segment``,
+    ``offset``, ``tick``, ``mono_ns`` and ``wall_ns`` are those of the record; ``old`` and ``new`` the
+    values, ``principal`` who was behind it. Empty when no record says that it was set.
+    """
+
+def effects_of(path: _Path, correlation_id: str) -> dict[str, Any]:
+    """Tell what has a correlation id (``records``), and what came of each change (``effects``).
+
+    An effect has ``name``, ``new``, ``mutation``, where the value first showed (``seen``, or ``None``),
+    the ``guardrails`` and ``trips`` that it met, and where the variable was set again (``ended``).
+    """
+
+def find_divergence(
+    a: _Path, b: _Path, *, ignore: list[str] = [], tolerance: float = 0.0, ignore_inputs: bool = False
+) -> dict[str, Any] | None:
+    """Find the first difference of two runs; ``None`` when there is none.
+
+    The answer has ``tick``, ``subject`` (input, hash, telemetry or end), ``field``, what either run has
+    there (``a`` and ``b``, each with ``place`` and ``value``), and ``last_equal``.
+    """
+
+@final
+class InputReplayer:
+    """Hands the inputs of a run back, in their order for each channel and tick.
+
+    Iterating over it gives all of them, as dicts.
+    """
+
+    def __new__(cls, path: _Path, *, strict: bool = True) -> Self:
+        """Open a run. If strict, asking for an input that was not recorded is an error."""
+
+    def next_input(self, channel: str, tick: int) -> Any:
+        """Give the next input of a channel at a tick. Ticks are asked for in their order."""
+
+    def seed(self, name: str = "default") -> Any:
+        """Give the seed of a random number generator."""
+
+    @property
+    def unused(self) -> int:
+        """How many inputs of ticks that have passed nobody asked for."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> dict[str, Any]: ...
 
 def journal_segments(path: _Path) -> list[str]:
     """Give the files of the set that starts at a path, in order, up to the first missing one."""

@@ -3,6 +3,8 @@
 A run is a journal, ``run.omni``, or a rotated set of them. :class:`TrainingLoop` records a loop;
 :class:`StateJournal` and :class:`Recorder` write single records; :class:`JournalPlayer` and
 :class:`SegmentedPlayer` read; :func:`verify_chain` proves that nothing was changed.
+:func:`cause_of`, :func:`effects_of` and :func:`find_divergence` answer questions about runs, and
+:class:`InputReplayer` hands their inputs back.
 """
 
 from enum import StrEnum
@@ -10,10 +12,14 @@ from enum import StrEnum
 from daybook._native import (
     Durability,
     FrameRecord,
+    InputReplayer,
     Recorder,
     RotationPolicy,
     Stamp,
     StateJournal,
+    cause_of,
+    effects_of,
+    find_divergence,
     journal_segments,
     verify_chain,
 )
@@ -38,6 +44,7 @@ __all__ = [
     "FrameKind",
     "FrameRecord",
     "IncompleteError",
+    "InputReplayer",
     "JournalIOError",
     "JournalPlayer",
     "LoopHalted",
@@ -49,6 +56,9 @@ __all__ = [
     "StateJournal",
     "TrainingLoop",
     "UnsupportedError",
+    "cause_of",
+    "effects_of",
+    "find_divergence",
     "journal_segments",
     "verify_chain",
 ]

@@ -17,8 +17,9 @@ mod _native {
     use crate::atune::{Study, StudyFile, Trial, open_study, param_fits};
     #[pymodule_export]
     use crate::omniloop::{
-        Durability, FrameRecord, JournalPlayer, Recorder, RotationPolicy, SegmentedPlayer, Stamp,
-        StateJournal, journal_segments, verify_chain,
+        Durability, FrameRecord, InputReplayer, JournalPlayer, Recorder, RotationPolicy,
+        SegmentedPlayer, Stamp, StateJournal, cause_of, effects_of, find_divergence,
+        journal_segments, verify_chain,
     };
     use pyo3::prelude::*;
 

@@ -1,5 +1,6 @@
 //! Journals: the native half of the package `omniloop`.
 
+mod analysis;
 mod options;
 mod player;
 mod record;
@@ -7,6 +8,7 @@ mod recorder;
 mod verify;
 mod writer;
 
+pub(crate) use analysis::{InputReplayer, cause_of, effects_of, find_divergence};
 pub(crate) use options::{Durability, RotationPolicy};
 pub(crate) use player::{JournalPlayer, SegmentedPlayer};
 pub(crate) use record::{FrameRecord, Stamp};
