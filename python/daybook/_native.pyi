@@ -395,7 +395,12 @@ def effects_of(path: _Path, correlation_id: str) -> dict[str, Any]:
     """
 
 def find_divergence(
-    a: _Path, b: _Path, *, ignore: list[str] = [], tolerance: float = 0.0, ignore_inputs: bool = False
+    a: _Path,
+    b: _Path,
+    *,
+    ignore: list[str] | None = None,
+    tolerance: float = 0.0,
+    ignore_inputs: bool = False,
 ) -> dict[str, Any] | None:
     """Find the first difference of two runs; ``None`` when there is none.
 

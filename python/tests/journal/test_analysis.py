@@ -20,8 +20,10 @@ def told(path):
     """A run in which somebody slows down."""
     with StateJournal(path, rotation=RotationPolicy(max_records=3)) as journal:
         journal.append("telemetry", {"lr": 0.1})
-        journal.append("input", {"channel": "ui", "value": "slower", "correlation_id": "c-1", "principal": "ana"})
-        journal.append("mutation", {"name": "lr", "old": 0.1, "new": 0.05, "source": "ui", "correlation_id": "c-1"})
+        asked = {"channel": "ui", "value": "slower", "correlation_id": "c-1", "principal": "ana"}
+        journal.append("input", asked)
+        changed = {"name": "lr", "old": 0.1, "new": 0.05, "source": "ui", "correlation_id": "c-1"}
+        journal.append("mutation", changed)
         journal.append("telemetry", {"lr": 0.05})
     assert len(journal_segments(path)) > 1
 
@@ -92,6 +94,6 @@ def test_damage_is_an_error_and_no_shorter_answer(run):
     content = bytearray(run.read_bytes())
     content[32 + 36 + 3] ^= 1
     run.write_bytes(content)
-    for question in (lambda: cause_of(run, "lr"), lambda: effects_of(run, "c-1"), lambda: find_divergence(run, run)):
+    for question in (cause_of, effects_of, find_divergence):
         with pytest.raises(CrcError):
-            question()
+            question(run, run if question is find_divergence else "lr")

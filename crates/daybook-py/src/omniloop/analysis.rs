@@ -43,17 +43,17 @@ pub(crate) fn effects_of(
 
 /// Where two runs part.
 #[pyfunction]
-#[pyo3(signature = (a, b, *, ignore = vec![], tolerance = 0.0, ignore_inputs = false))]
+#[pyo3(signature = (a, b, *, ignore = None, tolerance = 0.0, ignore_inputs = false))]
 pub(crate) fn find_divergence(
     py: Python<'_>,
     a: PathBuf,
     b: PathBuf,
-    ignore: Vec<String>,
+    ignore: Option<Vec<String>>,
     tolerance: f64,
     ignore_inputs: bool,
 ) -> PyResult<Bound<'_, PyAny>> {
     let options = DivergenceOptions {
-        ignore,
+        ignore: ignore.unwrap_or_default(),
         ignore_inputs,
         tolerance,
     };
@@ -105,9 +105,9 @@ impl InputReplayer {
         self.with(py, move |inputs| inputs.next_input(&channel, tick))
     }
 
-    #[pyo3(signature = (name = "default".to_owned()))]
-    fn seed<'py>(&self, py: Python<'py>, name: String) -> PyResult<Bound<'py, PyAny>> {
-        self.with(py, move |inputs| inputs.seed(&name))
+    #[pyo3(signature = (name = "default"))]
+    fn seed<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.with(py, |inputs| inputs.seed(name))
     }
 
     #[getter]
