@@ -4,6 +4,13 @@
 //! mean stands for all functions. The latency is that of asking for a trial, drawing its parameters and
 //! telling it, in memory.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "small counts, and places in a list"
+)]
+
 mod functions;
 
 use std::io::Write as _;
@@ -132,9 +139,10 @@ fn regrets(sampler: &str, args: &Args) -> Outcome<Value> {
 }
 
 fn quantile(sorted: &[f64], at: f64) -> f64 {
-    let place = at * (sorted.len() - 1) as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    sorted[low] + (sorted[high] - sorted[low]) * place.fract()
+    let place = at * (sorted.len().saturating_sub(1)) as f64;
+    let value = |place: f64| sorted.get(place as usize).copied().unwrap_or(f64::NAN);
+    let (low, high) = (value(place.floor()), value(place.ceil()));
+    low + (high - low) * place.fract()
 }
 
 fn latency(sampler: &str, params: usize) -> Outcome<Vec<Value>> {

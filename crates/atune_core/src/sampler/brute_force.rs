@@ -21,7 +21,7 @@ pub struct BruteForceSampler;
 type Path<'a> = Vec<(&'a Arc<ParamKey>, f64)>;
 
 /// The paths of all trials but one, of which nothing was asked yet, by number.
-fn paths<'a>(history: &'a History, without: u64) -> Vec<Path<'a>> {
+fn paths(history: &History, without: u64) -> Vec<Path<'_>> {
     (0..history.trials().len() as u64)
         .filter(|number| *number != without)
         .map(|number| history.params_of(number).collect::<Path<'_>>())

@@ -72,8 +72,8 @@ impl GridSampler {
 
     fn size(&self, view: &SamplerView<'_>) -> Option<u64> {
         let axes = self.axes(view)?;
-        let counts = axes.iter().map(|(_, count)| *count);
-        counts.fold(Some(1), |size, count| size?.checked_mul(count))
+        let mut counts = axes.iter().map(|(_, count)| *count);
+        counts.try_fold(1u64, u64::checked_mul)
     }
 
     fn unfit(what: &str, fault: &str) -> SamplerError {

@@ -55,6 +55,10 @@ const SAMPLERS: &[(&str, Make)] = &[
 ];
 
 /// The names of all samplers.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "within the length of both, which the compiler checks here"
+)]
 pub const SAMPLER_KINDS: [&str; SAMPLERS.len()] = {
     let mut kinds = [""; SAMPLERS.len()];
     let mut at = 0;

@@ -274,12 +274,11 @@ impl Study {
     pub fn trials(&self) -> Result<Vec<replica::Trial>> {
         let mut trials = Vec::new();
         let mut unknown = None;
-        self.storage().read(&mut |replica| {
-            match replica.trials_of(self.id()) {
+        self.storage()
+            .read(&mut |replica| match replica.trials_of(self.id()) {
                 Ok(found) => trials = found.cloned().collect(),
                 Err(refusal) => unknown = Some(refusal),
-            };
-        })?;
+            })?;
         match unknown {
             None => Ok(trials),
             Some(refusal) => Err(crate::storage::StorageError::from(refusal).into()),

@@ -116,21 +116,22 @@ impl Study {
         config: &StudyConfig,
         options: StudyOptions,
     ) -> Result<Self> {
-        let load = |storage: &Arc<dyn Storage>| {
-            let study = Self::load(Arc::clone(storage), &config.name, options.clone())?;
-            study.check_config(config)?;
-            Ok(study)
-        };
-        let unknown = match load(&storage) {
+        let name = &config.name;
+        let study = match Self::load(Arc::clone(&storage), name, options.clone()) {
             Err(StudyError::Storage(error))
-                if matches!(*error, StorageError::UnknownName { .. }) => {}
-            other => return other,
+                if matches!(*error, StorageError::UnknownName { .. }) =>
+            {
+                match Self::create(Arc::clone(&storage), config, options.clone()) {
+                    Err(StudyError::Storage(error)) if is_name_taken(&error) => {
+                        Self::load(storage, name, options)?
+                    }
+                    created => return created,
+                }
+            }
+            loaded => loaded?,
         };
-        let () = unknown;
-        match Self::create(Arc::clone(&storage), config, options.clone()) {
-            Err(StudyError::Storage(error)) if is_name_taken(&error) => load(&storage),
-            other => other,
-        }
+        study.check_config(config)?;
+        Ok(study)
     }
 
     /// A study that lasts as long as its process.

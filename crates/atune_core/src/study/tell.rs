@@ -123,6 +123,10 @@ impl Study {
     /// # Errors
     /// [`StudyError::Worker`] when the trial was taken from this worker meanwhile, or the number of values
     /// is wrong; the trial has failed then.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a trial that was told is over"
+    )]
     pub fn tell(&self, trial: Trial, told: Told) -> Result<TrialState> {
         let handle = &trial.handle;
         let Some(outcome) = told.outcome() else {

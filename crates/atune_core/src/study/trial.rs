@@ -218,20 +218,19 @@ impl Trial {
             budget: study.budget(),
         };
         let sampler = study.sampler();
-        let (space, values) = match drawn.joint.take() {
-            Some(joint) => joint,
-            None => {
-                let is_free =
-                    |name: &str| !drawn.set.contains_key(name) && !drawn.given.contains_key(name);
-                let space = sampler.joint_space(&view);
-                let space = space.filter(|key| is_free(&key.name));
-                let values = if space.is_empty() {
-                    Vec::new()
-                } else {
-                    sampler.sample_joint(&view, &space)?
-                };
-                (space, values)
-            }
+        let (space, values) = if let Some(joint) = drawn.joint.take() {
+            joint
+        } else {
+            let is_free =
+                |name: &str| !drawn.set.contains_key(name) && !drawn.given.contains_key(name);
+            let space = sampler.joint_space(&view);
+            let space = space.filter(|key| is_free(&key.name));
+            let values = if space.is_empty() {
+                Vec::new()
+            } else {
+                sampler.sample_joint(&view, &space)?
+            };
+            (space, values)
         };
         let joint = space.place(name).and_then(|place| values.get(place));
         let joint = joint.filter(|value| dist.check_value(value).is_ok());

@@ -138,8 +138,8 @@ fn values_that_are_none_fail_their_trial() {
     };
     study.optimize(objective, &options).unwrap();
     let states: Vec<TrialState> = study.trials().unwrap().iter().map(|t| t.state).collect();
-    use TrialState::{Complete, Failed};
-    assert_eq!(states, [Failed, Complete, Failed, Failed, Complete]);
+    let [failed, complete] = [TrialState::Failed, TrialState::Complete];
+    assert_eq!(states, [failed, complete, failed, failed, complete]);
     assert_eq!(study.best_trial().unwrap().number, 4);
 }
 

@@ -68,7 +68,8 @@ fn quasi_random_values_are_far_more_even_than_random_ones() {
         let x = trial.suggest_float("x", 0.0..=1.0).unwrap();
         let y = trial.suggest_float("y", 0.0..=1.0).unwrap();
         quarters[(x * 4.0) as usize * 4 + (y * 4.0) as usize] += 1;
-        (xs.push(x), ys.push(y));
+        xs.push(x);
+        ys.push(y);
         study.tell(trial, Told::value(0.0)).unwrap();
     }
     assert!(unevenness(xs) < 2.0 / 64.0);
@@ -108,21 +109,16 @@ fn a_grid_is_gone_through_once_whatever_is_enqueued_and_then_ends() {
 
 #[test]
 fn a_grid_refuses_what_it_does_not_have() {
-    let study = study("grid", &json!({"grid": {"x": [0.5, 3.0]}}), 1);
+    let study = study("grid", &json!({"grid": {"x": [3.0]}}), 1);
     let trial = study.ask().unwrap();
-    assert!(
+    let text = |name: &str| {
         trial
-            .suggest_float("y", 0.0..=1.0)
+            .suggest_float(name, 0.0..=1.0)
             .unwrap_err()
             .to_string()
-            .contains("\"y\"")
-    );
-    study.tell(trial, Told::Failed("y".to_owned())).unwrap();
-    let errors = (0..1).filter(|_| {
-        let trial = study.ask().unwrap();
-        trial.suggest_float("x", 0.0..=1.0).is_err()
-    });
-    assert!(errors.count() <= 1);
+    };
+    assert!(text("y").contains("\"y\""));
+    assert!(text("x").contains("3.0 of the grid"));
     assert!(by_kind("grid", &json!({"grid": {"x": []}})).is_err());
     assert!(by_kind("grid", &json!({"girt": {}})).is_err());
 }
@@ -138,10 +134,8 @@ fn brute_force_tries_every_path_of_a_space_with_conditions_once() {
             .to_owned();
         match path.as_str() {
             "a" => {
-                path += &trial
-                    .suggest_int("n", IntRange::stepped(0..=4, 2))
-                    .unwrap()
-                    .to_string()
+                let range = IntRange::stepped(0..=4, 2);
+                path += &trial.suggest_int("n", range).unwrap().to_string();
             }
             "b" => {
                 let flag = trial.suggest_bool("flag").unwrap();
@@ -307,7 +301,7 @@ fn every_sampler_keeps_to_any_space_and_says_which_it_cannot() {
                 .suggest_int("log", IntRange::log(1..=i64::MAX))
                 .unwrap() as f64
                 * 1e-300;
-            let choices: Vec<i64> = (0..1 + rng.place(4) as i64).collect();
+            let choices: Vec<i64> = (0..=rng.place(4) as i64).collect();
             sum += trial.suggest_categorical("grows", &choices).unwrap() as f64;
             study.tell(trial, Told::value(sum)).unwrap();
         }

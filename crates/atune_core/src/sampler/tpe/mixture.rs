@@ -48,6 +48,10 @@ pub(super) struct Mixture<'a> {
 /// The width of the wide kernel, around the middle of the unit interval.
 const WIDE: f64 = 1.0;
 
+/// The weight of the wide kernel. It keeps all of the space in play, where good trials of one branch would
+/// soon hide a better one.
+const WIDE_WEIGHT: f64 = 2.0;
+
 /// Kernels are taken as 0 where their exponent is below this.
 const EXPONENT_MIN: f64 = -40.0;
 
@@ -55,7 +59,8 @@ const EXPONENT_MIN: f64 = -40.0;
 const DENSITY_MIN: f64 = 1e-300;
 
 impl<'a> Mixture<'a> {
-    /// A density with a kernel of such weight around each point. The wide kernel has the weight 1.
+    /// A density with a kernel of such weight around each point. The wide kernel has
+    /// the weight of two.
     pub(super) fn new(
         axes: &'a [Axis],
         centres: Vec<f64>,
@@ -71,7 +76,7 @@ impl<'a> Mixture<'a> {
             Axis::Choices(_) => 1.0,
         };
         let widths: Vec<f64> = axes.iter().map(width).collect();
-        let total = weights.iter().sum::<f64>() + 1.0;
+        let total = weights.iter().sum::<f64>() + WIDE_WEIGHT;
         let mut so_far = 0.0;
         let (mut shares, mut factors) = (Vec::new(), Vec::new());
         for (point, weight) in centres.chunks_exact(axes.len().max(1)).zip(weights) {
@@ -85,7 +90,7 @@ impl<'a> Mixture<'a> {
             shares.push(so_far);
             factors.push(weight / total / mass);
         }
-        let mut wide_factor = 1.0 / total;
+        let mut wide_factor = WIDE_WEIGHT / total;
         for axis in axes {
             wide_factor /= match axis {
                 Axis::Line { .. } => WIDE * cut_off_mass(0.5, WIDE),
@@ -103,7 +108,7 @@ impl<'a> Mixture<'a> {
             factors,
             widths,
             wide_factor,
-            spread: choices.fold(0.0, f64::max) / (count + 1.0),
+            spread: 2.0 * choices.fold(0.0, f64::max) / (count + 1.0),
         }
     }
 
@@ -238,12 +243,15 @@ mod tests {
         for _ in 0..n {
             mixture.draw(&mut rng, &mut point);
             assert!((0.0..=1.0).contains(&point[0]));
-            counts[((point[0] * 10.0) as usize).min(9)] += 1;
+            let bin = (1..10)
+                .filter(|bin| point[0] * 10.0 >= as_f64(*bin))
+                .count();
+            counts[bin] += 1;
         }
         let root = (2.0 * std::f64::consts::PI).sqrt();
         for (bin, count) in counts.iter().enumerate() {
             let part =
-                |k: usize| mixture.density(&[(bin as f64 + (k as f64 + 0.5) / 100.0) / 10.0]);
+                |k: usize| mixture.density(&[(as_f64(bin) + (as_f64(k) + 0.5) / 100.0) / 10.0]);
             let expected = (0..100).map(part).sum::<f64>() / 1000.0 / root * f64::from(n);
             let error = (f64::from(*count) - expected).abs() / expected.sqrt();
             assert!(
