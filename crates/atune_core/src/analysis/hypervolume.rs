@@ -23,12 +23,12 @@ pub fn hypervolume(points: &[Vec<f64>], reference: &[f64]) -> f64 {
                 .all(|(value, end)| value.is_finite() && value < end)
     };
     let inside: Vec<Vec<f64>> = points.iter().filter(is_inside).cloned().collect();
-    volume(&only_front(inside), reference)
+    volume(&only_front(&inside), reference)
 }
 
 /// Points of the front, each once.
-fn only_front(points: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
-    let mut front: Vec<Vec<f64>> = pareto_front(&points)
+fn only_front(points: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut front: Vec<Vec<f64>> = pareto_front(points)
         .into_iter()
         .filter_map(|at| points.get(at).cloned())
         .collect();
@@ -140,11 +140,11 @@ fn walked(front: &[Vec<f64>], reference: &[f64]) -> f64 {
     let mut rest = front;
     while let [point, after @ ..] = rest {
         // The others as far as they reach into the point's own box.
-        let limited = after
+        let limited: Vec<Vec<f64>> = after
             .iter()
             .map(|other| other.iter().zip(point).map(|(a, b)| a.max(*b)).collect())
             .collect();
-        sum += box_of(point) - volume(&only_front(limited), reference);
+        sum += box_of(point) - volume(&only_front(&limited), reference);
         rest = after;
     }
     sum

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::gp::GpSampler;
 use super::qmc::QmcSampler;
 use super::tpe::TpeSampler;
 use super::{JointSpace, Result, Sampler, SamplerView};
+use crate::replica::Trial;
 use crate::space::{Distribution, ParamValue};
 
 /// The name of [`AutoSampler`].
@@ -12,22 +14,47 @@ pub(super) const KIND: &str = "auto";
 
 /// Trials that fill the space evenly before any model is made.
 const STARTUP_TRIALS: usize = 10;
+/// Trials up to which a Gaussian process is asked: from there on its thinking takes longer than many an
+/// objective, and the others have caught up.
+const GP_TRIALS: usize = 300;
+/// Parameters up to which it is asked.
+const GP_PARAMS: usize = 30;
 
-/// Picks a sampler for each trial: evenly spread points at first, then the tree-structured Parzen estimator.
-/// What it picks follows from the study alone, and [`Sampler::chosen`] says it.
-#[derive(Clone, Debug, Default)]
+/// Picks a sampler for each trial: evenly spread points at first; then a Gaussian process while there is one
+/// objective, few parameters and few trials, most of them complete; and otherwise the tree-structured Parzen
+/// estimator. What it picks follows from the study alone, and [`Sampler::chosen`] says it.
+#[derive(Debug, Default)]
 pub struct AutoSampler {
+    gp: GpSampler,
     qmc: QmcSampler,
     tpe: TpeSampler,
 }
 
 impl AutoSampler {
+    /// Whether a Gaussian process makes the most of what there is.
+    fn is_for_gp(view: &SamplerView<'_>) -> bool {
+        let history = view.history;
+        let complete = history.with_values().len();
+        // It looks at complete trials only.
+        let are_most = 2 * complete >= history.finished_count();
+        view.config.directions.len() == 1
+            && (STARTUP_TRIALS..GP_TRIALS).contains(&complete)
+            && are_most
+            && history.columns().len() <= GP_PARAMS
+    }
+
     /// What fits, and why.
     fn pick(&self, view: &SamplerView<'_>) -> (&dyn Sampler, &'static str) {
         if view.history.finished_count() < STARTUP_TRIALS {
             return (
                 &self.qmc,
                 "until 10 trials have ended, points are spread evenly",
+            );
+        }
+        if Self::is_for_gp(view) {
+            return (
+                &self.gp,
+                "it makes the most of few trials of one objective with few parameters",
             );
         }
         match view.config.directions.len() {
@@ -61,6 +88,17 @@ impl Sampler for AutoSampler {
         dist: &Distribution,
     ) -> Result<ParamValue> {
         self.pick(view).0.sample_single(view, name, dist)
+    }
+
+    fn wants_endings(&self) -> bool {
+        true
+    }
+
+    fn after_trial(&self, view: &SamplerView<'_>, ended: &Trial) -> Option<Value> {
+        // The state is that of the Gaussian process, the only one here that keeps any.
+        Self::is_for_gp(view)
+            .then(|| self.gp.after_trial(view, ended))
+            .flatten()
     }
 
     fn chosen(&self, view: &SamplerView<'_>) -> Option<String> {

@@ -78,7 +78,7 @@ fn running_trials_keep_a_gaussian_process_from_asking_twice() {
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn an_evolution_strategy_finds_numbers_whole_numbers_and_logarithms() {
     for seed in 0..3 {
-        let study = study("cma_es", &json!({}), 1, seed);
+        let study = study("cma-es", &json!({}), 1, seed);
         run(&study, 500, |trial| {
             let x = trial.suggest_float("x", -5.0..=5.0)?;
             let depth = trial.suggest_int("depth", 0..=20)? as f64;
@@ -93,7 +93,7 @@ fn an_evolution_strategy_finds_numbers_whole_numbers_and_logarithms() {
 
 #[test]
 fn an_evolution_strategy_lives_with_choices_conditions_and_failures() {
-    let study = study("cma_es", &json!({}), 1, 1);
+    let study = study("cma-es", &json!({}), 1, 1);
     for number in 0..120 {
         let trial = study.ask().unwrap();
         let values = conditional(&trial).unwrap();
@@ -109,11 +109,11 @@ fn an_evolution_strategy_lives_with_choices_conditions_and_failures() {
 
 #[test]
 fn an_evolution_strategy_refuses_several_objectives_by_name() {
-    let study = study("cma_es", &json!({}), 2, 1);
+    let study = study("cma-es", &json!({}), 2, 1);
     let trial = study.ask().unwrap();
     let error = trial.suggest_float("x", 0.0..=1.0).unwrap_err().to_string();
     assert!(
-        error.contains("cma_es") && error.contains("2 objectives"),
+        error.contains("cma-es") && error.contains("2 objectives"),
         "{error}"
     );
 }

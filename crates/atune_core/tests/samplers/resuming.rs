@@ -58,9 +58,9 @@ fn a_gaussian_process_with_several_objectives_goes_on_exactly() {
 
 #[test]
 fn an_evolution_strategy_goes_on_exactly() {
-    resumed_alike("cma_es", &json!({}), 1, 40);
+    resumed_alike("cma-es", &json!({}), 1, 40);
     resumed_alike(
-        "cma_es",
+        "cma-es",
         &json!({"population": 4, "restarts": "bipop"}),
         1,
         60,

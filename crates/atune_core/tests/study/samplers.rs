@@ -342,13 +342,7 @@ fn the_automatic_sampler_says_what_it_picked() {
         let x = trial.suggest_float("x", 0.0..=1.0).unwrap();
         study.tell(trial, Told::value(x)).unwrap();
     }
-    assert!(
-        study
-            .chosen_sampler()
-            .unwrap()
-            .unwrap()
-            .starts_with("tpe: ")
-    );
+    assert!(study.chosen_sampler().unwrap().unwrap().starts_with("gp: "));
 }
 
 #[test]

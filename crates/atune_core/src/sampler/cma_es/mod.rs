@@ -31,7 +31,7 @@ use crate::study::PastTrial;
 pub use self::restarts::Restarts;
 
 /// The name of [`CmaEsSampler`].
-pub(super) const KIND: &str = "cma_es";
+pub(super) const KIND: &str = "cma-es";
 
 /// What a [`CmaEsSampler`] can be told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
