@@ -56,7 +56,7 @@ impl Scheduler for AshaScheduler {
             factor: self.reduction_factor.max(2),
             skipped: self.skipped_rungs,
         };
-        rungs.decide(direction, view, curve::others(view))
+        rungs.decide(direction, view, &curve::others(view))
     }
 }
 
@@ -74,7 +74,7 @@ impl Rungs {
         self,
         direction: Direction,
         view: &SchedulerView<'_>,
-        peers: impl Iterator<Item = &'a PastTrial> + Clone,
+        peers: &(impl Iterator<Item = &'a PastTrial> + Clone),
     ) -> Decision {
         let Some(((last, values), earlier)) = view.reports.split_last() else {
             return Decision::Continue;

@@ -106,7 +106,7 @@ impl Scheduler for HyperbandScheduler {
             skipped: own,
         };
         let peers = curve::numbered(view).filter(|(number, _)| bracket_of(*number) == own);
-        rungs.decide(direction, view, peers.map(|(_, past)| past))
+        rungs.decide(direction, view, &peers.map(|(_, past)| past))
     }
 }
 

@@ -65,6 +65,10 @@ const SCHEDULERS: &[(&str, Make)] = &[
 ];
 
 /// The names of all schedulers.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "while it is compiled: an index out of range does not compile"
+)]
 pub const SCHEDULER_KINDS: [&str; SCHEDULERS.len()] = {
     let mut kinds = [""; SCHEDULERS.len()];
     let mut at = 0;
