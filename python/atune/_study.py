@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Literal
 
 from atune._trial import FrozenTrial, Trial, TrialPruned, TrialState, frozen
-from atune.errors import BudgetSpentError, FenceLostError, MisuseError, StoppedError
+from atune.errors import BudgetSpentError, FenceLostError, MisuseError, SamplerSpentError, StoppedError
 from daybook._native import open_study
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from daybook._native import NativeStudy
 
+    _Direction = Literal["minimize", "maximize"]
+
 _log = logging.getLogger("atune")
 
-Direction = Literal["minimize", "maximize"]
 Objective = Callable[[Trial], float | Sequence[float]]
 Callback = Callable[["Study", FrozenTrial], None]
 
@@ -81,15 +82,15 @@ class Study:
         return self._native.name
 
     @property
-    def directions(self) -> list[Direction]:
+    def directions(self) -> list[_Direction]:
         """Which way each objective gets better."""
-        words: list[Direction] = []
+        words: list[_Direction] = []
         for direction in self._native.config["directions"]:
             words.append("minimize" if direction == "Minimize" else "maximize")
         return words
 
     @property
-    def direction(self) -> Direction:
+    def direction(self) -> _Direction:
         """Which way the only objective gets better."""
         if len(self.directions) > 1:
             raise MisuseError("a study with several objectives: ask for directions")
@@ -285,7 +286,7 @@ class _Run:
         while self._take():
             try:
                 trial = self.study.ask()
-            except (BudgetSpentError, StoppedError) as reason:
+            except (BudgetSpentError, SamplerSpentError, StoppedError) as reason:
                 _log.info("%s", reason)
                 return
             self._run(trial)
@@ -377,8 +378,8 @@ def create_study(
     path: str | os.PathLike[str] | None = None,
     *,
     study_name: str = "study",
-    direction: Direction | None = None,
-    directions: Sequence[Direction] | None = None,
+    direction: _Direction | None = None,
+    directions: Sequence[_Direction] | None = None,
     metric_names: Sequence[str] = (),
     sampler: Sampler | str | None = None,
     scheduler: Scheduler | str | None = None,

@@ -107,6 +107,10 @@ class SamplerError(Error, ValueError):
     """No such sampler, options that it does not have, or nothing that it could draw."""
 
 
+class SamplerSpentError(Error, RuntimeError):
+    """The sampler has drawn all that it ever will: a grid, say, is done."""
+
+
 class SchedulerError(Error, ValueError):
     """No such scheduler, or options that it does not have."""
 

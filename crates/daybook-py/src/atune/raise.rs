@@ -31,6 +31,7 @@ pub(crate) fn study_error(py: Python<'_>, error: &StudyError) -> PyErr {
         StudyError::Conflict { .. } => "ConflictError",
         StudyError::AskedTwice { .. } => "AskedTwiceError",
         StudyError::Sampler(_) => "SamplerError",
+        StudyError::SamplerSpent { .. } => "SamplerSpentError",
         StudyError::OtherComponent { .. } => "OtherComponentError",
         StudyError::UnknownScheduler(_) => "UnknownSchedulerError",
         StudyError::OtherConfig { .. } => "OtherConfigError",
