@@ -30,6 +30,7 @@ const PROGRAMS: [(&str, &str, &str); 6] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
     ("storage-bench", "traza", "storage-bench"),
+    ("traza", "daybook-records", "traza"),
     ("traza-segment", "traza", "traza-segment"),
     ("traza-store", "traza", "traza-store"),
     ("tuner-quality", "atune_core", "quality"),

@@ -19,7 +19,7 @@ const MS: u64 = 1_000_000;
 /// One of these is in every span.
 const TOPICS: [&str; 5] = ["lumen", "cobalt", "maple", "harbor", "quartz"];
 /// Every so many spans one carries a rare word.
-const RARE_EVERY: u64 = 97;
+pub(crate) const RARE_EVERY: u64 = 97;
 /// How many rare words there are.
 pub(crate) const RARE_WORDS: u64 = 50;
 
