@@ -34,14 +34,14 @@ impl Parameters {
     }
 
     /// Refuses a key that is not one of `known`.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<&Self, Refusal> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Refusal> {
         match self
             .pairs
             .iter()
             .find(|(key, _)| !known.contains(&key.as_str()))
         {
             Some((key, _)) => Err(unknown(key)),
-            None => Ok(self),
+            None => Ok(()),
         }
     }
 

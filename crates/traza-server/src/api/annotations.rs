@@ -5,7 +5,6 @@ use traza::store::AnnotationFilter;
 
 use super::{Answered, Call, json};
 use crate::http::Refusal;
-use crate::parameters::Parameters;
 use crate::render::{annotation, list, object};
 
 pub(crate) fn annotate<'a>(call: &Call<'a>) -> Answered<'a> {
@@ -40,22 +39,7 @@ pub(crate) fn annotate<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn annotations<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    parameters.only(&[
-        "trace_id",
-        "span_id",
-        "tenant",
-        "session_id",
-        "experiment_id",
-        "example_id",
-        "name",
-        "source",
-        "since",
-        "since_ns",
-        "until",
-        "until_ns",
-        "limit",
-    ])?;
+    let parameters = call.parameters()?;
     let mut filter = AnnotationFilter::default();
     filter.trace_id = parameters.owned("trace_id");
     filter.span_id = parameters.owned("span_id");

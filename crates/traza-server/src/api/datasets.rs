@@ -8,7 +8,6 @@ use super::payloads::tenant_holds;
 use super::{Answered, Call, json, optional_text, required_text};
 use crate::auth::Caller;
 use crate::http::Refusal;
-use crate::parameters::Parameters;
 use crate::render::{count, list, object, stored};
 
 const NOT_A_NUMBER: &str = "dataset ids are decimal integers";
@@ -46,8 +45,8 @@ pub(crate) fn create_dataset<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn datasets<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    let asked = parameters.only(&["tenant"])?.owned("tenant");
+    let parameters = call.parameters()?;
+    let asked = parameters.owned("tenant");
     let tenant = call.caller().tenant_of_read(asked)?;
     let is_wanted = |dataset: &&Dataset| {
         let tenant = tenant.as_deref();

@@ -9,7 +9,6 @@ use super::datasets::{put, shape};
 use super::{Answered, Call, json, optional_text, required_text};
 use crate::auth::Caller;
 use crate::http::Refusal;
-use crate::parameters::Parameters;
 use crate::render::{annotation, count, float, list, object};
 
 const NOT_A_NUMBER: &str = "experiment ids are decimal integers";
@@ -68,8 +67,7 @@ pub(crate) fn create_experiment<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn experiments<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    parameters.only(&["dataset_id", "tenant"])?;
+    let parameters = call.parameters()?;
     let dataset_id = parameters.number("dataset_id")?;
     let tenant = call.caller().tenant_of_read(parameters.owned("tenant"))?;
     let is_wanted = |experiment: &&Experiment| {
@@ -122,8 +120,8 @@ pub(crate) fn runs<'a>(call: &Call<'a>) -> Answered<'a> {
 
 pub(crate) fn scores<'a>(call: &Call<'a>) -> Answered<'a> {
     let id = find(call)?;
-    let parameters = Parameters::parse(call.query());
-    let limit = parameters.only(&["limit"])?.limit()?;
+    let parameters = call.parameters()?;
+    let limit = parameters.limit()?;
     let scores = call
         .server
         .store
@@ -148,8 +146,7 @@ pub(crate) fn summary<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn diff<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    parameters.only(&["base", "candidate"])?;
+    let parameters = call.parameters()?;
     let needed = || Refusal::bad_request("diff needs base= and candidate= experiment ids");
     let id = |name| {
         let found = parameters.number(name).map_err(|_| needed())?;

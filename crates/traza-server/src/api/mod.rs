@@ -39,12 +39,16 @@ use traza::store::SnapshotView;
 
 use crate::auth::Caller;
 use crate::http::{Answer, Refusal, Request, Response};
+use crate::parameters::Parameters;
+use crate::router::{Query, Route};
 use crate::server::Server;
 
 /// A request that has found its route.
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Server,
     pub(crate) request: &'a Request<'a>,
+    /// The route.
+    pub(crate) route: &'static Route,
     /// What stands in the places of the route's pattern, as it was sent.
     pub(crate) captured: Vec<&'a str>,
 }
@@ -59,6 +63,15 @@ impl<'a> Call<'a> {
 
     fn query(&self) -> &'a str {
         &self.request.head.query
+    }
+
+    /// The query string of a route that says which parameters it takes.
+    fn parameters(&self) -> Result<Parameters, Refusal> {
+        let parameters = Parameters::parse(self.query());
+        if let Query::Only(known) = self.route.query {
+            parameters.only(known)?;
+        }
+        Ok(parameters)
     }
 
     fn body(&self) -> &'a [u8] {

@@ -8,8 +8,6 @@ use crate::http::Refusal;
 use crate::parameters::Parameters;
 use crate::render::{list, object, session as render, session_detail};
 
-const WINDOW: [&str; 4] = ["since", "since_ns", "until", "until_ns"];
-
 /// The window and the tenant that a question is about.
 pub(super) fn scope(call: &Call<'_>, parameters: &Parameters) -> Result<Scope, Refusal> {
     Ok(Scope {
@@ -20,13 +18,11 @@ pub(super) fn scope(call: &Call<'_>, parameters: &Parameters) -> Result<Scope, R
 }
 
 pub(crate) fn sessions<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    if parameters.text("group_by").is_some() {
+    if Parameters::parse(call.query()).text("group_by").is_some() {
         let text = "group_by is not a /v1/sessions parameter";
         return Err(Refusal::bad_request(text));
     }
-    let known: Vec<&str> = WINDOW.into_iter().chain(["limit", "tenant"]).collect();
-    parameters.only(&known)?;
+    let parameters = call.parameters()?;
     let limit = parameters.limit()?.unwrap_or(100);
     let scope = scope(call, &parameters)?;
     let found = call.view().sessions(&scope, limit)?;
@@ -35,8 +31,8 @@ pub(crate) fn sessions<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn session<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    let asked = parameters.only(&["tenant"])?.owned("tenant");
+    let parameters = call.parameters()?;
+    let asked = parameters.owned("tenant");
     let tenant = call.caller().tenant_of_read(asked)?;
     match call.view().session(&call.id(0), tenant.as_deref())? {
         Some(detail) => json(&session_detail(&detail)),

@@ -5,7 +5,7 @@ use traza::store::Query;
 
 use super::{Answered, Call};
 use crate::http::{Refusal, Response};
-use crate::parameters::{Parameters, SpanQuestion};
+use crate::parameters::SpanQuestion;
 use crate::render::{annotation, list, write_spans};
 
 pub(crate) fn spans<'a>(call: &Call<'a>) -> Answered<'a> {
@@ -42,8 +42,8 @@ pub(crate) fn spans<'a>(call: &Call<'a>) -> Answered<'a> {
 }
 
 pub(crate) fn trace<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    let asked = parameters.only(&["tenant"])?.owned("tenant");
+    let parameters = call.parameters()?;
+    let asked = parameters.owned("tenant");
     let tenant = call.caller().tenant_of_read(asked)?;
     let trace_id = call.id(0);
     let view = call.view();

@@ -6,14 +6,11 @@ use traza::store::analytics::{BUCKETS_DEFAULT, BUCKETS_MAX, Group};
 use super::sessions::scope;
 use super::{Answered, Call, json};
 use crate::http::{Refusal, Response};
-use crate::parameters::{Parameters, SpanQuestion};
+use crate::parameters::SpanQuestion;
 use crate::render;
 
 pub(crate) fn llm<'a>(call: &Call<'a>) -> Answered<'a> {
-    let parameters = Parameters::parse(call.query());
-    parameters.only(&[
-        "group_by", "since", "since_ns", "until", "until_ns", "limit", "tenant",
-    ])?;
+    let parameters = call.parameters()?;
     let word = parameters.text("group_by").unwrap_or("model");
     let group = Group::from_word(word).ok_or_else(|| {
         Refusal::bad_request("group_by must be model|provider|service|session|day")

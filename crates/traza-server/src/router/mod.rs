@@ -54,6 +54,7 @@ pub(crate) fn answer<'a>(
         return (route.handler)(&Call {
             server,
             request,
+            route,
             captured,
         });
     }
