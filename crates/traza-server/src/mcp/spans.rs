@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use traza::content;
-use traza::llm::{Cost, Facts, Pricing};
+use traza::llm::{Cost, Facts, Pricing, Tokens};
 use traza::rollup::Counters;
 use traza::span::Span;
 use traza::store::Filter;
@@ -102,9 +102,18 @@ pub(super) fn tenant_suffix(tenant: &str) -> String {
     }
 }
 
-/// The attributes and events of a span, a line each, indented.
+/// The attributes and events of a span, a line each, indented; before them which attribute told which count of tokens.
 pub(super) fn content_lines(span: &Span, indent: &str) -> String {
     let mut out = String::new();
+    let told = Tokens::of(&span.attributes);
+    let told = told.named().map(|(name, told)| {
+        let count = format::count(told.count);
+        format!("{count} {name} ({})", told.key)
+    });
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        write!(out, "\n{indent}[tokens] {}", told.join(", ")).ok();
+    }
     let mut left = ATTRIBUTES_MAX;
     let mut attributes = |attributes: &traza::json::Object, indent: &str, out: &mut String| {
         for (key, value) in attributes.iter().take(left) {

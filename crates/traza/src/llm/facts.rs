@@ -2,32 +2,31 @@
 
 use std::borrow::Cow;
 
+use super::Tokens;
 use crate::json::{Number, Object, Value};
 use crate::span::Span;
 
-const MODEL: &[&str] = &["gen_ai.response.model", "gen_ai.request.model", "llm.model"];
-const PROVIDER: &[&str] = &["gen_ai.provider.name", "gen_ai.system"];
-const PROMPT_TOKENS: &[&str] = &[
-    "gen_ai.usage.input_tokens",
-    "gen_ai.usage.prompt_tokens",
-    "llm.prompt_tokens",
+// Of each list the names of OpenInference stand last: a span that has others too reads as it always has.
+const MODEL: &[&str] = &[
+    "gen_ai.response.model",
+    "gen_ai.request.model",
+    "llm.model",
+    "llm.model_name",
 ];
-const COMPLETION_TOKENS: &[&str] = &[
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.completion_tokens",
+const PROVIDER: &[&str] = &[
+    "gen_ai.provider.name",
+    "gen_ai.system",
+    "llm.system",
+    "llm.provider",
 ];
-const TOTAL_TOKENS: &[&str] = &[
-    "llm.usage.total_tokens",
-    "gen_ai.usage.total_tokens",
-    "llm.total_tokens",
-];
-const COST_USD: &[&str] = &["llm.cost_usd", "gen_ai.usage.cost"];
+const COST_USD: &[&str] = &["llm.cost_usd", "gen_ai.usage.cost", "llm.cost.total"];
 /// Attributes that make a span a call, whatever their value is.
 const CALL_MARKS: &[&str] = &["gen_ai.operation.name", "llm.request.type"];
-/// The attribute that makes a span a call by its value [`SPAN_KIND_LLM`].
-const SPAN_KIND: &str = "traceloop.span.kind";
-const SPAN_KIND_LLM: &str = "llm";
+/// Attributes that make a span a call by this value.
+const SPAN_KINDS: [(&str, &str); 2] = [
+    ("traceloop.span.kind", "llm"),
+    ("openinference.span.kind", "LLM"),
+];
 
 /// The facts of one span. What no attribute tells in a usable way is absent.
 ///
@@ -113,9 +112,10 @@ impl<'a> Facts<'a> {
         let attributes = &span.attributes;
         let model = first(attributes, MODEL, text);
         let provider = first(attributes, PROVIDER, text);
-        let prompt_tokens = first(attributes, PROMPT_TOKENS, count);
-        let completion_tokens = first(attributes, COMPLETION_TOKENS, count);
-        let stated_total = first(attributes, TOTAL_TOKENS, count);
+        let tokens = Tokens::of(attributes);
+        let [prompt_tokens, completion_tokens, stated_total] =
+            [tokens.prompt, tokens.completion, tokens.total]
+                .map(|told| told.map(|told| told.count));
         let is_llm = model.is_some()
             || provider.is_some()
             || prompt_tokens.is_some()
@@ -135,18 +135,13 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The count of tokens that the first usable one of `keys` states, by the rules of [`Facts`].
-pub fn first_count(attributes: &Object, keys: &[&str]) -> Option<u64> {
-    first(attributes, keys, count)
-}
-
 /// The text that the first usable one of `keys` states, by the rules of [`Facts`].
 pub fn first_text<'a>(attributes: &'a Object, keys: &[&str]) -> Option<Cow<'a, str>> {
     first(attributes, keys, text)
 }
 
 /// What the first attribute of `keys` that `read` can use says.
-fn first<'a, T>(
+pub(super) fn first<'a, T>(
     attributes: &'a Object,
     keys: &[&str],
     read: impl Fn(&'a Value) -> Option<T>,
@@ -164,7 +159,9 @@ fn session(attributes: &Object) -> Option<Session<'_>> {
 
 fn is_marked_as_call(attributes: &Object) -> bool {
     CALL_MARKS.iter().any(|key| attributes.contains_key(*key))
-        || attributes.get(SPAN_KIND).and_then(Value::as_str) == Some(SPAN_KIND_LLM)
+        || SPAN_KINDS
+            .iter()
+            .any(|(key, kind)| attributes.get(*key).and_then(Value::as_str) == Some(*kind))
 }
 
 fn sum(prompt: Option<u64>, completion: Option<u64>) -> Option<u64> {
@@ -184,7 +181,7 @@ fn text(value: &Value) -> Option<Cow<'_, str>> {
 }
 
 /// A number without its fraction, and at least 0; or a string of decimal digits, with white space around them.
-fn count(value: &Value) -> Option<u64> {
+pub(super) fn count(value: &Value) -> Option<u64> {
     match value {
         Value::Number(Number::Unsigned(count)) => Some(*count),
         Value::Number(number) => Some(whole(number.as_f64())),

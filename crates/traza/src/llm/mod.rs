@@ -3,6 +3,8 @@
 
 mod facts;
 mod pricing;
+mod tokens;
 
-pub use facts::{Facts, Session, SessionKey, first_count, first_text};
+pub use facts::{Facts, Session, SessionKey, first_text};
 pub use pricing::{Cost, Pricing, PricingError, Rates};
+pub use tokens::{Context, Tokens, Told};

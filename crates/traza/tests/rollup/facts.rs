@@ -1,6 +1,6 @@
 //! Which attribute counts, and how its value is read. The oracle is the table.
 
-use traza::llm::{Facts, SessionKey};
+use traza::llm::{Context, Facts, SessionKey, Tokens};
 
 use super::span_with;
 
@@ -38,7 +38,9 @@ fn the_first_usable_attribute_names_the_model() {
         (r#"{"llm.model":4.0}"#, Some("4.0")),
         (r#"{"llm.model":-4}"#, Some("-4")),
         (r#"{"llm.model":" "}"#, Some(" ")),
-        (r#"{"llm.model_name":"x","model":"x"}"#, None),
+        (r#"{"llm.model_name":"d","model":"x"}"#, Some("d")),
+        (r#"{"llm.model_name":"d","llm.model":"c"}"#, Some("c")),
+        (r#"{"model":"x"}"#, None),
     ];
     for (attributes, model) in cases {
         let span = span_with(attributes);
@@ -60,7 +62,10 @@ fn the_first_usable_attribute_names_the_provider() {
             r#"{"gen_ai.system":"b","gen_ai.provider.name":""}"#,
             Some("b"),
         ),
-        (r#"{"llm.system":"x"}"#, None),
+        (r#"{"llm.system":"c","gen_ai.system":"b"}"#, Some("b")),
+        (r#"{"llm.provider":"d","llm.system":"c"}"#, Some("c")),
+        (r#"{"llm.provider":"d"}"#, Some("d")),
+        (r#"{"llm.vendor":"x"}"#, None),
     ];
     for (attributes, provider) in cases {
         let span = span_with(attributes);
@@ -111,6 +116,7 @@ fn the_first_usable_attribute_counts_tokens() {
                 "gen_ai.usage.input_tokens",
                 "gen_ai.usage.prompt_tokens",
                 "llm.prompt_tokens",
+                "llm.token_count.prompt",
             ],
             (|facts| facts.prompt_tokens) as fn(&Facts<'_>) -> Option<u64>,
         ),
@@ -119,6 +125,7 @@ fn the_first_usable_attribute_counts_tokens() {
                 "gen_ai.usage.output_tokens",
                 "gen_ai.usage.completion_tokens",
                 "llm.completion_tokens",
+                "llm.token_count.completion",
             ],
             |facts| facts.completion_tokens,
         ),
@@ -127,18 +134,20 @@ fn the_first_usable_attribute_counts_tokens() {
                 "llm.usage.total_tokens",
                 "gen_ai.usage.total_tokens",
                 "llm.total_tokens",
+                "llm.token_count.total",
             ],
             |facts| facts.total_tokens,
         ),
     ] {
-        let [first, second, third] = keys;
+        let [first, second, third, fourth] = keys;
         for (attributes, count) in [
             (
-                format!(r#"{{"{first}":1,"{second}":2,"{third}":3}}"#),
+                format!(r#"{{"{first}":1,"{second}":2,"{third}":3,"{fourth}":4}}"#),
                 Some(1),
             ),
             (format!(r#"{{"{second}":2,"{third}":3}}"#), Some(2)),
-            (format!(r#"{{"{third}":3}}"#), Some(3)),
+            (format!(r#"{{"{third}":3,"{fourth}":4}}"#), Some(3)),
+            (format!(r#"{{"{fourth}":4}}"#), Some(4)),
             (
                 format!(r#"{{"{first}":false,"{second}":"two","{third}":"3"}}"#),
                 Some(3),
@@ -186,6 +195,8 @@ fn a_cost_is_a_finite_number_and_does_not_make_a_call() {
     let cases: Cases<Option<f64>> = &[
         (r#"{"llm.cost_usd":0.25}"#, Some(0.25)),
         (r#"{"gen_ai.usage.cost":1}"#, Some(1.0)),
+        (r#"{"llm.cost.total":2,"gen_ai.usage.cost":1}"#, Some(1.0)),
+        (r#"{"llm.cost.total":2}"#, Some(2.0)),
         (r#"{"llm.cost_usd":0.25,"gen_ai.usage.cost":1}"#, Some(0.25)),
         (r#"{"llm.cost_usd":" 2.5e-1 "}"#, Some(0.25)),
         (r#"{"llm.cost_usd":0}"#, Some(0.0)),
@@ -250,10 +261,63 @@ fn marks_make_a_span_a_call() {
         (r#"{"traceloop.span.kind":"llm"}"#, true),
         (r#"{"traceloop.span.kind":"LLM"}"#, false),
         (r#"{"traceloop.span.kind":"tool"}"#, false),
-        (r#"{"openinference.span.kind":"LLM"}"#, false),
+        (r#"{"openinference.span.kind":"LLM"}"#, true),
+        (r#"{"openinference.span.kind":"llm"}"#, false),
+        (r#"{"openinference.span.kind":"TOOL"}"#, false),
     ];
     for (attributes, is_llm) in cases {
         let span = span_with(attributes);
         assert_eq!(Facts::of(&span).is_llm, *is_llm, "{attributes}");
     }
+}
+
+#[test]
+fn every_count_says_which_attribute_told_it() {
+    let told = |attributes: &str| {
+        let span = span_with(attributes);
+        let told = Tokens::of(&span.attributes);
+        let named = told
+            .named()
+            .map(|(_, told)| format!("{}={}", told.key, told.count));
+        named.collect::<Vec<_>>().join(" ")
+    };
+    for (attributes, wanted) in [
+        ("{}", ""),
+        (
+            r#"{"llm.token_count.prompt":100,"llm.token_count.prompt_details.cache_read":80,
+                "llm.token_count.prompt_details.cache_write":"7","llm.token_count.completion":5,
+                "llm.token_count.completion_details.reasoning":3,"llm.token_count.total":105}"#,
+            "llm.token_count.prompt=100 llm.token_count.prompt_details.cache_read=80 \
+             llm.token_count.prompt_details.cache_write=7 llm.token_count.completion=5 \
+             llm.token_count.completion_details.reasoning=3 llm.token_count.total=105",
+        ),
+        (
+            r#"{"gen_ai.usage.input_tokens":"none","llm.token_count.prompt":1,"gen_ai.usage.reasoning_tokens":2,
+                "gen_ai.usage.cache_creation_input_tokens":3,"gen_ai.usage.cache_read.input_tokens":4}"#,
+            "llm.token_count.prompt=1 gen_ai.usage.cache_read.input_tokens=4 \
+             gen_ai.usage.cache_creation_input_tokens=3 gen_ai.usage.reasoning_tokens=2",
+        ),
+    ] {
+        assert_eq!(told(attributes), wanted, "{attributes}");
+    }
+}
+
+#[test]
+fn what_is_cached_is_a_part_of_the_prompt_as_its_provider_or_its_convention_says() {
+    let context = |prompt: &str, provider| {
+        let attributes = format!(r#"{{"{prompt}":100,"gen_ai.usage.cache_read.input_tokens":80}}"#);
+        Tokens::of(&span_with(&attributes).attributes).context(provider)
+    };
+    let gen_ai = "gen_ai.usage.input_tokens";
+    assert_eq!(context(gen_ai, Some("openai")), Context::Tokens(100));
+    assert_eq!(context(gen_ai, Some("anthropic")), Context::Tokens(180));
+    assert_eq!(context(gen_ai, Some("somebody")), Context::Unclear);
+    assert_eq!(context(gen_ai, None), Context::Unclear);
+    let openinference = "llm.token_count.prompt";
+    assert_eq!(
+        context(openinference, Some("anthropic")),
+        Context::Tokens(100)
+    );
+    assert_eq!(context(openinference, None), Context::Tokens(100));
+    assert_eq!(Tokens::default().context(None), Context::Absent);
 }

@@ -1,35 +1,12 @@
 //! How large the context of a call was, and how that changes from call to call.
 
-use traza::llm::{Facts, first_count};
+use traza::llm::{Context, Facts, Tokens};
 use traza::span::Span;
 
-const CACHE_READ: &[&str] = &[
-    "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.cache_read_input_tokens",
-];
-const CACHE_CREATION: &[&str] = &[
-    "gen_ai.usage.cache_creation.input_tokens",
-    "gen_ai.usage.cache_creation_input_tokens",
-];
-/// Providers whose count of prompt tokens leaves out what came from the cache or went into it.
-const APART_FROM_CACHE: [&str; 3] = ["anthropic", "aws.bedrock", "gcp.vertex_ai"];
-/// Providers whose count of prompt tokens has these in it.
-const WITH_CACHE: [&str; 2] = ["openai", "azure.ai.openai"];
 /// With fewer readings there is no trend.
 const READINGS_MIN: usize = 3;
 /// A context that has grown by so many tokens grows, however large it was.
 const GROWTH_TOKENS: u64 = 20_000;
-
-/// What one span tells of its context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
-    /// So many tokens.
-    Tokens(u64),
-    /// Nothing.
-    Absent,
-    /// Counts that nobody knows how to add, since the provider is not known.
-    Unreadable,
-}
 
 /// How the context changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +52,9 @@ impl Contexts {
         let mut is_unknown = false;
         for span in spans {
             match reading(span) {
-                Reading::Tokens(tokens) => sizes.push(tokens),
-                Reading::Absent => {}
-                Reading::Unreadable => is_unknown = true,
+                Context::Tokens(tokens) => sizes.push(tokens),
+                Context::Absent => {}
+                Context::Unclear => is_unknown = true,
             }
         }
         let is_sparse = sizes.len() < READINGS_MIN;
@@ -95,23 +72,9 @@ impl Contexts {
     }
 }
 
-fn reading(span: &Span) -> Reading {
-    let facts = Facts::of(span);
-    let Some(prompt) = facts.prompt_tokens else {
-        return Reading::Absent;
-    };
-    let cached = [CACHE_READ, CACHE_CREATION]
-        .iter()
-        .filter_map(|keys| first_count(&span.attributes, keys))
-        .fold(0_u64, u64::saturating_add);
-    match facts.provider.as_deref() {
-        Some(provider) if APART_FROM_CACHE.contains(&provider) => {
-            Reading::Tokens(prompt.saturating_add(cached))
-        }
-        Some(provider) if WITH_CACHE.contains(&provider) => Reading::Tokens(prompt),
-        _ if cached == 0 => Reading::Tokens(prompt),
-        _ => Reading::Unreadable,
-    }
+fn reading(span: &Span) -> Context {
+    let provider = Facts::of(span).provider;
+    Tokens::of(&span.attributes).context(provider.as_deref())
 }
 
 fn trend(sizes: &[u64], first: u64, last: u64) -> Trend {

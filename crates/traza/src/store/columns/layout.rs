@@ -5,7 +5,7 @@ use durable::layout;
 /// First eight bytes of every column file.
 pub const MAGIC: [u8; 8] = *b"TRAZACOL";
 /// The one version that is written and read.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 /// How many columns there are.
 pub const COLUMN_COUNT: usize = 16;
 /// Length of the checksum at the end.
@@ -17,7 +17,7 @@ layout! {
     /// The front of a column file.
     pub mod prologue [48] {
         MAGIC: [0; 8] "File identity, `TRAZACOL`.",
-        VERSION: [8; 2] "Format version, u16: 1.",
+        VERSION: [8; 2] "Format version, u16: 2.",
         RESERVED: [10; 2] "Zero.",
         HEADER_CRC: [12; 4] "Checksum in the segment's header, u32.",
         SEGMENT_LEN: [16; 8] "Length of the segment file, u64.",
