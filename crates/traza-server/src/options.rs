@@ -22,6 +22,8 @@ pub struct ServerOptions {
     pub tail_spans_max: usize,
     /// And so many bytes of them.
     pub tail_bytes_max: usize,
+    /// So often a follower of the tail hears something, so that both sides notice when the other is gone.
+    pub tail_heartbeat: Duration,
     /// Where the web pages are; `None` for the built-in one.
     pub ui_dir: Option<PathBuf>,
     /// What the endpoint for agents may do; `None` when there is none.
@@ -52,6 +54,7 @@ impl Default for ServerOptions {
             query_deadline: Some(Duration::from_secs(30)),
             tail_spans_max: 8_192,
             tail_bytes_max: 32 << 20,
+            tail_heartbeat: Duration::from_secs(15),
             ui_dir: None,
             mcp: None,
             checkpoint_every: Duration::from_mins(5),

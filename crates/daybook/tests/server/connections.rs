@@ -381,3 +381,42 @@ fn with_a_certificate_everything_is_encrypted() {
     client.answer().expect(200);
     assert!(client.has_ended());
 }
+
+#[test]
+fn a_connection_ends_behind_its_hundred_thousandth_answer() {
+    const REQUESTS: usize = 100_000;
+    const BEYOND: usize = 100;
+    let server = Server::start();
+    let mut connection = server.connect();
+    let mut writing = connection.stream.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        let together = "GET /healthz HTTP/1.1\r\n\r\n".repeat(BEYOND);
+        for _ in 0..=REQUESTS / BEYOND {
+            // The server need not read what it will not answer.
+            if writing.write_all(together.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let answer = connection.answer().expect(200);
+    assert_eq!(answer.field("connection"), Some("keep-alive"));
+    let (mut answers, mut came, mut piece) = (1, Vec::new(), vec![0; 1 << 16]);
+    let status = b"HTTP/1.1 200 OK\r\n";
+    loop {
+        // A reset at the end: nobody has read the rest of the requests.
+        let len = connection.read_more(&mut piece);
+        came.extend_from_slice(&piece[..len]);
+        answers += came
+            .windows(status.len())
+            .filter(|window| window == status)
+            .count();
+        if len == 0 {
+            break;
+        }
+        // One that is cut off stays.
+        came.drain(..came.len().saturating_sub(status.len() - 1));
+    }
+    sender.join().unwrap();
+    assert_eq!(answers, REQUESTS);
+    server.get("/healthz").expect(200);
+}

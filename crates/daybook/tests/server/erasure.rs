@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Server, files_below};
-use durable::{RealFs, read_all};
+use crate::support::{Server, files_below, until};
+use durable::{Fs as _, RealFs, publish, read_all};
 
 fn span(trace: &str, id: &str, text: &str) -> Value {
     json!({"trace_id": trace, "span_id": id, "name": "n", "start_ns": 1, "end_ns": 2, "service": "s",
@@ -284,4 +284,83 @@ fn a_backup_from_before_keeps_the_receipt_from_being_clear_until_it_is_released(
     assert_eq!(pins["result"], "holds-data");
     server.post("/v1/backups/before/release", "").expect(200);
     assert_eq!(server.json("/v1/erasures/1/verify")["result"], "erased");
+}
+
+/// Where the name of the next generation is prepared: a folder that is not empty stands in the way of it, and an erasure
+/// is settled by a generation only.
+fn obstacle(data: &std::path::Path) -> std::path::PathBuf {
+    data.join("CURRENT.tmp")
+}
+
+fn otlp(span_id: &str, trace_id: &str) -> String {
+    format!(
+        r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{{"traceId":"{trace_id}","spanId":"{span_id}","name":"n","startTimeUnixNano":1,"endTimeUnixNano":2}}]}}]}}]}}"#
+    )
+}
+
+#[test]
+fn an_erasure_that_a_kill_interrupts_holds_at_the_next_start_and_is_finished() {
+    let server = Server::start();
+    server.ingest(&json!([
+        span("ab", "01", "secret words"),
+        span("cd", "02", "other words")
+    ]));
+    server.post("/v1/flush", "").expect(200);
+    let obstacle = obstacle(&server.data());
+    RealFs.create_dir(&obstacle).unwrap();
+    publish(&RealFs, &obstacle.join("file"), b"").unwrap();
+    let answer = server.post(
+        "/v1/erasures",
+        json!({"subject": {"kind": "trace", "trace_id": "ab"}}).to_string(),
+    );
+    assert_eq!(answer.status / 100, 5, "{}", answer.text());
+    let server = server.crash_and_restart();
+    // It is pending, and holds for what is there and for what comes.
+    let erasure = server.json("/v1/erasures/1");
+    assert_eq!(
+        erasure.get("settle").cloned().unwrap_or_default(),
+        Value::Null
+    );
+    server.get("/v1/traces/ab").expect(404);
+    let sent = server.ingest(&json!([
+        span("ab", "01", "secret words again"),
+        span("cd", "03", "more words")
+    ]));
+    assert_eq!(
+        (&sent["accepted"], &sent["suppressed"]),
+        (&json!(1), &json!(1))
+    );
+    let apart = server
+        .post("/v1/traces", otlp("04", "ef"))
+        .expect(200)
+        .json();
+    assert_eq!(apart, json!({"partialSuccess": {}}));
+    let covered = server
+        .post("/v1/traces", otlp("01", "ab"))
+        .expect(200)
+        .json();
+    assert_eq!(
+        covered["partialSuccess"]["rejectedSpans"]
+            .to_string()
+            .trim_matches('"'),
+        "1"
+    );
+    assert!(server.metric("traza_erasure_spans_suppressed_total") >= 2);
+    server.get("/v1/traces/ab").expect(404);
+    assert_eq!(server.json("/v1/erasures/1/verify")["result"], "not-erased");
+    // Killed once more; this time there is nothing in its way.
+    let setup = server.crash();
+    RealFs.remove_file(&obstacle.join("file")).unwrap();
+    RealFs.remove_dir(&obstacle).unwrap();
+    let server = setup.start();
+    until("the erasure is settled", || {
+        let receipt = server.json("/v1/erasures/1/verify");
+        (receipt["result"] == "erased" && receipt["settled"] == true).then_some(())
+    });
+    assert!(is_on_disk(&server, "secret words").is_empty());
+    server.get("/v1/traces/ab").expect(404);
+    let mut ids = server.ids("/v1/spans");
+    ids.sort();
+    assert_eq!(ids, ["02", "03", "04"]);
+    assert_eq!(server.json("/v1/verify")["intact"], true);
 }

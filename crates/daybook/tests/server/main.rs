@@ -42,6 +42,8 @@ mod payloads;
 #[cfg(test)]
 mod query;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tail;

@@ -505,6 +505,71 @@ fn a_bound_agent_sees_its_own_tenant_only() {
     );
 }
 
+#[test]
+fn a_failed_session_is_diagnosed_and_its_faults_become_examples() {
+    let server = Setup::new().args(["--mcp-promote"]).start();
+    let now = SystemClock::start().wall_ns();
+    let step = |id: u64, name: &str, status: &str| {
+        let start = now - (20 - id) * 1_000_000_000;
+        let parent = (id > 0).then_some("0");
+        json!({"trace_id": "t", "span_id": id.to_string(), "parent_span_id": parent, "name": name, "service": "bot",
+               "start_ns": start, "end_ns": start + 500_000_000, "status": status, "attributes": {"session.id": "talk"}})
+    };
+    // Five times the same failing tool, one after the other, between steps that went well.
+    let mut steps = vec![step(0, "agent", "error"), step(1, "plan", "ok")];
+    steps.extend((2..7).map(|id| step(id, "look_up", "error")));
+    steps.push(step(7, "answer", "ok"));
+    server.ingest(&Value::Array(steps));
+    let answer = call(&server, "diagnose_session", &json!({"session_id": "talk"}));
+    assert!(text(&answer).contains("look_up"), "{answer}");
+    let found = &answer["result"]["structuredContent"];
+    assert_eq!(found["session_id"], "talk");
+    assert_eq!(found["examined"], 8);
+    assert_eq!(found["truncated"], false);
+    assert_eq!(found["cause"]["name"], "look_up", "{found}");
+    assert!(found["findings_found"].as_u64() >= Some(1), "{found}");
+    let none = call(
+        &server,
+        "diagnose_session",
+        &json!({"session_id": "nobody"}),
+    );
+    assert!(fault(&none).contains("no session"), "{none}");
+
+    let promote = json!({"session_id": "talk", "dataset": "faults"});
+    let first = call(&server, "promote_failures_to_dataset", &promote);
+    let made = first["result"]["structuredContent"].clone();
+    assert_eq!(made["created"], true, "{first}");
+    let examples = made["examples"].as_u64().unwrap();
+    assert!(examples >= 1, "{made}");
+    // The same again is there already.
+    let again = call(&server, "promote_failures_to_dataset", &promote);
+    let again = &again["result"]["structuredContent"];
+    assert_eq!(again["created"], false);
+    assert_eq!(
+        (&again["dataset_id"], &again["version_id"]),
+        (&made["dataset_id"], &made["version_id"])
+    );
+    // And it is what the routes for datasets show, after a crash too.
+    let server = server.crash_and_restart();
+    let datasets = server.json("/v1/datasets")["datasets"].clone();
+    assert_eq!(datasets[0]["name"], "faults");
+    let id = &made["dataset_id"];
+    let version = made["version_id"].as_str().unwrap();
+    let shown = server.json(&format!("/v1/datasets/{id}/versions/{version}"));
+    let shown = shown["bodies"].as_array().unwrap();
+    assert_eq!(shown.len() as u64, examples);
+    for example in shown {
+        assert_eq!(example["body"]["input"]["status"], "error", "{example}");
+        assert_eq!(example["body"]["provenance"]["trace_id"], "t", "{example}");
+    }
+    let well = call(
+        &server,
+        "promote_failures_to_dataset",
+        &json!({"session_id": "nobody", "dataset": "faults"}),
+    );
+    assert!(fault(&well).contains("no session"), "{well}");
+}
+
 /// What the bridge writes for these lines, and how it ends.
 fn bridge(setup: &Setup, args: &[&str], lines: &str) -> (Vec<String>, String, Option<i32>) {
     let mut child = setup

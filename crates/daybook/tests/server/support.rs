@@ -401,6 +401,17 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
+    /// What has come, or else what comes next; nothing at the end.
+    pub(crate) fn read_more(&mut self, into: &mut [u8]) -> usize {
+        if self.came.is_empty() {
+            return self.stream.read(into).unwrap_or(0);
+        }
+        let len = self.came.len().min(into.len());
+        let taken: Vec<u8> = self.came.drain(..len).collect();
+        into[..len].copy_from_slice(&taken);
+        len
+    }
+
     fn take(&mut self, len: usize) -> Vec<u8> {
         while self.came.len() < len {
             assert!(self.fill(), "the connection ends in an answer");

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::support::{Connection, Server, texts, until};
+use crate::support::{Connection, Server, Setup, texts, until};
 
 struct Tail(Connection<TcpStream>);
 
@@ -223,4 +223,23 @@ fn what_is_erased_is_shown_to_nobody_any_more() {
         &json!({"subject": {"kind": "trace", "trace_id": "secret"}}),
     );
     assert_eq!(follow(&server, "").next().ids(), ["y"]);
+}
+
+#[test]
+fn a_follower_hears_something_also_when_nothing_comes() {
+    let server = Setup::new()
+        .variable("TRAZA_TAIL_HEARTBEAT_MS", "50")
+        .start();
+    let mut tail = follow(&server, "");
+    assert_eq!(tail.next().ids(), [""; 0]);
+    for _ in 0..3 {
+        assert_eq!(tail.0.chunk().unwrap(), b": tick\n\n");
+    }
+    // What comes in comes between them, and they go on.
+    server.ingest(&spans(&["a"]));
+    let mut chunks =
+        std::iter::from_fn(|| tail.0.chunk()).skip_while(|chunk| chunk == b": tick\n\n");
+    let spans = String::from_utf8(chunks.next().unwrap()).unwrap();
+    assert!(spans.starts_with("event: spans\n"), "{spans}");
+    assert_eq!(tail.0.chunk().unwrap(), b": tick\n\n");
 }

@@ -14,9 +14,6 @@ use crate::render::write_spans;
 use crate::server::Server;
 use crate::tail::{Found, Place};
 
-/// So often a client hears something, so that both sides notice when the other is gone.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-
 pub(crate) fn tail<'a>(call: &Call<'a>) -> Answered<'a> {
     let known = Parameters::parse(call.query());
     for key in ["since", "since_ns", "until", "until_ns"] {
@@ -74,9 +71,10 @@ impl Follower<'_> {
             }
             None => self.first(&mut chunks, edge)?,
         };
+        let heartbeat = self.server.options.tail_heartbeat;
         loop {
             let waited = Instant::now();
-            match self.server.tail.read(next, HEARTBEAT) {
+            match self.server.tail.read(next, heartbeat) {
                 Found::Spans(spans, behind) => {
                     next = self.frames(&mut chunks, spans, behind)?;
                 }
@@ -86,7 +84,7 @@ impl Follower<'_> {
                     self.gap(&mut chunks, Some(missed))?;
                     next = edge;
                 }
-                Found::Nothing if waited.elapsed() >= HEARTBEAT => {
+                Found::Nothing if waited.elapsed() >= heartbeat => {
                     chunks.chunk(b": tick\n\n")?;
                     chunks.flush()?;
                 }

@@ -70,6 +70,8 @@ pub struct StoreOptions {
     pub cold_codec: Option<Codec>,
     /// How long spans are kept.
     pub retention: Retention,
+    /// How often spans are looked at whose time may be over.
+    pub expiry_every: Duration,
     /// Bytes of decoded records that are kept for further questions, of all segments together; 0 keeps none.
     pub block_cache_len: usize,
 }
@@ -119,6 +121,7 @@ impl Default for StoreOptions {
             cold_codec: None,
             retention: Retention::default(),
             block_cache_len: 64 << 20,
+            expiry_every: Duration::from_mins(1),
         }
     }
 }

@@ -9,8 +9,6 @@ use super::seal::Due;
 
 /// How often the age of the buffer is looked at.
 const SEAL_TICK: Duration = Duration::from_secs(1);
-/// How often spans are looked at whose time may be over.
-const EXPIRY_TICK: Duration = Duration::from_mins(1);
 /// Rest after a failure, so that a full disk is not asked over and over.
 const REST: Duration = Duration::from_millis(200);
 /// The same for merges, which only save space and time.
@@ -79,15 +77,16 @@ fn seal(shared: &Shared) {
 }
 
 fn merge(shared: &Shared) {
+    let tick = shared.options.expiry_every;
     let mut expired_ns = shared.clock.mono_ns();
     // What an earlier process did not settle is not kept waiting.
     let mut rest = if shared.has_pending_erasures() {
         Duration::ZERO
     } else {
-        EXPIRY_TICK
+        tick
     };
     while shared.wait_for_work(rest) {
-        rest = EXPIRY_TICK;
+        rest = tick;
         if shared.has_pending_erasures() && shared.resume_erasures().is_err() {
             rest = ERASURE_REST;
         }
@@ -95,7 +94,7 @@ fn merge(shared: &Shared) {
             rest = rest.min(MERGE_REST);
         }
         let now_ns = shared.clock.mono_ns();
-        if u128::from(now_ns.saturating_sub(expired_ns)) >= EXPIRY_TICK.as_nanos() {
+        if u128::from(now_ns.saturating_sub(expired_ns)) >= tick.as_nanos() {
             expired_ns = now_ns;
             // What fails is tried again with the next tick.
             shared.expire().ok();

@@ -244,7 +244,7 @@ impl ServeArgs {
         Ok(Some(tls.map_err(|error| Failure::new(chain_text(&error)))?))
     }
 
-    pub(super) fn store_options(&self, pricing: Pricing) -> StoreOptions {
+    pub(super) fn store_options(&self, pricing: Pricing) -> Result<StoreOptions, Failure> {
         let seconds = |seconds| unless_zero(seconds).map(Duration::from_secs);
         let mut options = StoreOptions::default();
         options.durability = self.store_durability();
@@ -266,7 +266,10 @@ impl ServeArgs {
             .map(|(tenant, ttl)| (tenant.clone(), seconds(*ttl)))
             .collect();
         options.retention.tenants = by_tenant;
-        options
+        if let Some(interval) = milliseconds("TRAZA_RETENTION_TICK_MS")? {
+            options.expiry_every = interval;
+        }
+        Ok(options)
     }
 
     pub(super) fn server_options(&self, tokens: Tokens) -> Result<ServerOptions, Failure> {
@@ -280,6 +283,9 @@ impl ServeArgs {
         options.mcp = self.mcp_options()?;
         if let Some(timeout) = milliseconds("TRAZA_SOCKET_TIMEOUT_MS")? {
             options.socket_timeout = timeout;
+        }
+        if let Some(interval) = milliseconds("TRAZA_TAIL_HEARTBEAT_MS")? {
+            options.tail_heartbeat = interval;
         }
         let panics = std::env::var("TRAZA_TEST_PANIC").unwrap_or_default();
         options.has_panic_route = !panics.is_empty() && panics != "0";

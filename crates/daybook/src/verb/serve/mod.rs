@@ -50,7 +50,7 @@ fn serve(args: &ServeArgs, port: u16) -> Outcome {
             source.display()
         );
     }
-    let options = args.store_options(pricing(args.pricing.as_ref())?);
+    let options = args.store_options(pricing(args.pricing.as_ref())?)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = Store::open_with_progress(
         Arc::new(RealFs),
