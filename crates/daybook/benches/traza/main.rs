@@ -128,12 +128,14 @@ fn run(options: &Options) -> Result<()> {
     let mut corpora = Vec::new();
     for (profile, spans) in options.corpora() {
         let scratch = tempfile::tempdir_in(dir)?;
-        let name = format!("{} {}k", profile.name(), spans / 1000);
+        let name = match options.load {
+            Some(seconds) => format!("{} for {seconds} s", profile.name()),
+            None => format!("{} {}k", profile.name(), spans / 1000),
+        };
         let figures = match options.load {
             Some(seconds) => {
                 let one_program =
                     |program| load::measure(program, profile, seconds, scratch.path());
-                let name = format!("{} for {seconds} s", profile.name());
                 say(&format!("{name}: 64 connections"))?;
                 figure::side_by_side(programs.iter().map(one_program).collect::<Result<_>>()?)
             }
