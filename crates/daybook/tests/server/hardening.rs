@@ -338,7 +338,6 @@ fn text_that_would_become_a_hundred_times_its_size_in_memory_is_refused() {
                 "/v1/spans",
                 format!("[{{\"attributes\":{{\"k\":[{body}]}}}}]"),
             ),
-            ("/v1/traces", format!("{{\"resourceSpans\":[{body}]}}")),
             ("/v1/annotations", format!("{{\"value\":[{body}]}}")),
             (
                 "/v1/datasets/1/versions",

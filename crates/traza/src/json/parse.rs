@@ -65,6 +65,13 @@ pub enum JsonFault {
     Utf8,
 }
 
+/// A place in a text that can be gone back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    position: usize,
+    depth: u32,
+}
+
 /// Reads values from the front of a text. White space before a value is skipped by whoever reads the value.
 pub(crate) struct Parser<'a> {
     text: &'a str,
@@ -103,6 +110,35 @@ impl<'a> Parser<'a> {
         self.position
     }
 
+    /// Where the parser is.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            position: self.position,
+            depth: self.depth,
+        }
+    }
+
+    /// Goes on at a place where it was before. What was taken of the memory stays taken.
+    pub(crate) fn go_to(&mut self, place: Place) {
+        self.position = place.position;
+        self.depth = place.depth;
+    }
+
+    /// What may still be taken, in bytes.
+    pub(crate) fn memory_left(&self) -> usize {
+        self.memory
+    }
+
+    /// True when an object stands next.
+    pub(crate) fn is_object(&mut self) -> bool {
+        self.peek() == Some(b'{')
+    }
+
+    /// True when an array stands next.
+    pub(crate) fn is_array(&mut self) -> bool {
+        self.peek() == Some(b'[')
+    }
+
     pub(crate) fn finish(&mut self) -> Result<(), JsonError> {
         match self.peek() {
             None => Ok(()),
@@ -131,13 +167,7 @@ impl<'a> Parser<'a> {
             Some(b'{') => {
                 let mut members = Object::new();
                 self.object(|parser, name| {
-                    // Behind the first node the others are half full at least.
-                    let room = if members.is_empty() {
-                        NODE_LEN
-                    } else {
-                        2 * SLOT_LEN
-                    };
-                    parser.charge(room + name.len())?;
+                    parser.charge_member(members.is_empty(), &name)?;
                     let value = parser.value()?;
                     members.insert(name.into_owned(), value);
                     Ok(())
@@ -161,7 +191,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn charge(&mut self, len: usize) -> Result<(), JsonError> {
+    /// Takes the memory of a member of an object.
+    pub(crate) fn charge_member(&mut self, is_first: bool, name: &str) -> Result<(), JsonError> {
+        // Behind the first node the others are half full at least.
+        let room = if is_first { NODE_LEN } else { 2 * SLOT_LEN };
+        self.charge(room + name.len())
+    }
+
+    /// Takes so many bytes of memory.
+    pub(crate) fn charge(&mut self, len: usize) -> Result<(), JsonError> {
         match self.memory.checked_sub(len) {
             Some(left) => {
                 self.memory = left;
@@ -254,6 +292,25 @@ impl<'a> Parser<'a> {
             }
             _ => self.string_with_escapes(start).map(Cow::Owned),
         }
+    }
+
+    /// The string that stands next; any other value is passed.
+    pub(crate) fn text(&mut self) -> Result<Option<Cow<'a, str>>, JsonError> {
+        if self.peek() == Some(b'"') {
+            return self.string().map(Some);
+        }
+        self.skip().map(|()| None)
+    }
+
+    /// The truth value that stands next; any other value is passed.
+    pub(crate) fn truth(&mut self) -> Result<Option<bool>, JsonError> {
+        let first = self.peek();
+        self.skip()?;
+        Ok(match first {
+            Some(b't') => Some(true),
+            Some(b'f') => Some(false),
+            _ => None,
+        })
     }
 
     /// `null`, if that stands next.

@@ -1,15 +1,17 @@
 //! Reads export requests in JSON: tolerant about shapes that lose nothing, strict about ids and times.
+//!
+//! Nothing is kept of the text but the spans: members are read where they stand, so that a request takes the memory of what
+//! comes out of it. Of equal members the last counts, and each of them has to be right.
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use durable::digest::hex;
+mod attributes;
 
 use super::error::{COPIED_LEN_MAX, OtlpError, Result};
 use super::{UNKNOWN_SERVICE, double, signed};
-use crate::json::{Number, Object, Value, write_object};
+use crate::json::{Number, Object, Parser, write_object};
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
+
+use attributes::{Entry, attributes, entries};
 
 /// Reads an export request: an object with `resourceSpans`.
 ///
@@ -23,11 +25,19 @@ use crate::span::{Event, Link, Span, is_tenant_name};
 /// # Errors
 /// [`OtlpError`]; the request is then refused whole.
 pub fn spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
-    let mut request = object(Value::parse_request(bytes)?)?;
+    let mut parser = Parser::of_request(bytes)?;
     let mut spans = Spans::default();
-    each(&mut request, "resourceSpans", |resource_spans| {
-        spans.resource_spans(resource_spans)
-    })?;
+    let no_context = Reader {
+        member: None,
+        read: |_| Ok(()),
+    };
+    spans.level(
+        &mut parser,
+        no_context,
+        "resourceSpans",
+        |spans, parser, ()| spans.resource_spans(parser),
+    )?;
+    parser.finish()?;
     Ok(spans.spans)
 }
 
@@ -36,8 +46,10 @@ pub fn spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
 /// # Errors
 /// [`OtlpError`], with paths that start inside the element.
 pub fn resource_spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
+    let mut parser = Parser::of_request(bytes)?;
     let mut spans = Spans::default();
-    spans.resource_spans(Value::parse_request(bytes)?)?;
+    spans.resource_spans(&mut parser)?;
+    parser.finish()?;
     Ok(spans.spans)
 }
 
@@ -48,229 +60,308 @@ struct Spans {
     copied_len: u64,
 }
 
+/// What the spans of a resource have in common.
+#[derive(Default)]
+struct Resource {
+    service: Option<String>,
+    tenant: Option<String>,
+}
+
 /// What the spans of a scope have in common.
-struct Shared<'s> {
-    service: &'s str,
-    tenant: &'s str,
-    attributes: &'s Object,
-    len: u64,
+#[derive(Default)]
+struct Scope {
+    attributes: Object,
+    /// How long they are as JSON.
+    text_len: usize,
+    /// What they take in memory.
+    memory: usize,
+}
+
+/// The member of an object that its list is read with.
+struct Reader<C> {
+    member: Option<&'static str>,
+    read: fn(&mut Parser<'_>) -> Result<C>,
 }
 
 impl Spans {
-    fn resource_spans(&mut self, resource_spans: Value) -> Result<()> {
-        let mut resource_spans = object(resource_spans)?;
-        let resource = entries(resource_spans.remove("resource"));
-        let service = first_string(&resource, "service.name").unwrap_or(UNKNOWN_SERVICE);
-        let tenant = first_string(&resource, "traza.tenant").unwrap_or_default();
-        if !tenant.is_empty() && !is_tenant_name(tenant) {
-            let what = "must be lower-case [a-z0-9][a-z0-9._-], at most 64 bytes";
-            return Err(wrong("resource.attributes[traza.tenant]", what));
-        }
-        each(&mut resource_spans, "scopeSpans", |scope_spans| {
-            let mut scope_spans = object(scope_spans)?;
-            let attributes = flatten(entries(scope_spans.remove("scope")));
-            let mut text = String::new();
-            write_object(&attributes, &mut text);
-            let shared = Shared {
-                service,
-                tenant,
-                attributes: &attributes,
-                len: len_u64(text.len() + service.len() + tenant.len()),
-            };
-            each(&mut scope_spans, "spans", |span| {
-                self.copied_len = self.copied_len.saturating_add(shared.len);
-                if self.copied_len > COPIED_LEN_MAX {
-                    return Err(OtlpError::TooLarge);
-                }
-                self.spans.push(read_span(object(span)?, &shared)?);
-                Ok(())
-            })
+    fn resource_spans(&mut self, parser: &mut Parser<'_>) -> Result<()> {
+        let resource = Reader {
+            member: Some("resource"),
+            read: read_resource,
+        };
+        self.level(parser, resource, "scopeSpans", Self::scope_spans)
+    }
+
+    fn scope_spans(&mut self, parser: &mut Parser<'_>, resource: &Resource) -> Result<()> {
+        let service = resource.service.as_deref().unwrap_or(UNKNOWN_SERVICE);
+        let tenant = resource.tenant.as_deref().unwrap_or_default();
+        let reader = Reader {
+            member: Some("scope"),
+            read: read_scope,
+        };
+        self.level(parser, reader, "spans", |spans, parser, scope: &Scope| {
+            let len = len_u64(scope.text_len + service.len() + tenant.len());
+            spans.copied_len = spans.copied_len.saturating_add(len);
+            if spans.copied_len > COPIED_LEN_MAX {
+                return Err(OtlpError::TooLarge);
+            }
+            parser.charge(size_of::<Span>() + scope.memory + service.len() + tenant.len())?;
+            let mut span = read_span(parser, scope.attributes.clone())?;
+            service.clone_into(&mut span.service);
+            tenant.clone_into(&mut span.tenant);
+            spans.spans.push(span);
+            Ok(())
         })
     }
-}
 
-fn read_span(mut span: Object, shared: &Shared<'_>) -> Result<Span> {
-    let trace_id = required_id(&span, "traceId")?;
-    let span_id = required_id(&span, "spanId")?;
-    if trace_id.is_empty() || span_id.is_empty() {
-        let at = if trace_id.is_empty() {
-            "traceId"
-        } else {
-            "spanId"
+    /// Reads an object of a list and what its items have in common. Where that stands behind the list, the list is read
+    /// once more.
+    fn level<C: Default>(
+        &mut self,
+        parser: &mut Parser<'_>,
+        context: Reader<C>,
+        list: &'static str,
+        mut item: impl FnMut(&mut Self, &mut Parser<'_>, &C) -> Result<()>,
+    ) -> Result<()> {
+        let (len, copied_len) = (self.spans.len(), self.copied_len);
+        let mut common = C::default();
+        let mut found = None;
+        let mut is_late = false;
+        object(parser, |parser, name| {
+            if context.member == Some(name) {
+                common = (context.read)(parser)?;
+                is_late = found.is_some();
+                return Ok(());
+            }
+            if name != list {
+                return Ok(parser.skip()?);
+            }
+            self.spans.truncate(len);
+            self.copied_len = copied_len;
+            found = parser.is_array().then(|| parser.place());
+            match found {
+                None => Ok(parser.skip()?),
+                Some(_) => each(parser, list, |parser| item(self, parser, &common)),
+            }
+        })?;
+        let Some(place) = found else {
+            return Err(wrong(list, "must be an array"));
         };
-        return Err(wrong(at, "is empty: traceId and spanId must be non-empty"));
+        if is_late {
+            self.spans.truncate(len);
+            self.copied_len = copied_len;
+            let end = parser.place();
+            parser.go_to(place);
+            each(parser, list, |parser| item(self, parser, &common))?;
+            parser.go_to(end);
+        }
+        Ok(())
     }
-    let mut attributes = shared.attributes.clone();
-    attributes.extend(flatten(attributes_of(&mut span)));
-    let parent = match span.get("parentSpanId") {
-        None | Some(Value::Null) => None,
-        Some(_) => Some(required_id(&span, "parentSpanId")?).filter(|id| !id.is_empty()),
-    };
-    let status = span.get("status").and_then(Value::as_object);
-    let status = status_word(status.and_then(|status| status.get("code")));
-    Ok(Span {
-        trace_id,
-        span_id,
-        tenant: shared.tenant.to_owned(),
-        parent_span_id: parent,
-        name: text(span.remove("name")),
-        start_time_ns: required_time(&span, "startTimeUnixNano")?,
-        end_time_ns: required_time(&span, "endTimeUnixNano")?,
-        status: status.to_owned(),
-        service: shared.service.to_owned(),
-        attributes,
-        events: each_if_array(&mut span, "events", |event| read_event(event).map(Some))?,
-        links: each_if_array(&mut span, "links", read_link)?,
-        unknown: Object::new(),
-    })
 }
 
-fn read_event(event: Value) -> Result<Event> {
-    let mut event = object(event)?;
-    Ok(Event {
-        name: text(event.remove("name")),
-        timestamp_ns: required_time(&event, "timeUnixNano")?,
-        attributes: flatten(attributes_of(&mut event)),
-    })
+fn read_resource(parser: &mut Parser<'_>) -> Result<Resource> {
+    let mut resource = Resource::default();
+    members(parser, |parser, name| {
+        if name != "attributes" {
+            return Ok(parser.skip()?);
+        }
+        resource = Resource::default();
+        entries(parser, |Entry { key, value }| {
+            let place = match key.as_ref() {
+                "service.name" => &mut resource.service,
+                "traza.tenant" => &mut resource.tenant,
+                _ => return,
+            };
+            // Of several, the first that is a text.
+            if place.is_none() {
+                *place = value.into_text();
+            }
+        })
+    })?;
+    let tenant = resource.tenant.as_deref().unwrap_or_default();
+    if !tenant.is_empty() && !is_tenant_name(tenant) {
+        let what = "must be lower-case [a-z0-9][a-z0-9._-], at most 64 bytes";
+        return Err(wrong("resource.attributes[traza.tenant]", what));
+    }
+    Ok(resource)
+}
+
+fn read_scope(parser: &mut Parser<'_>) -> Result<Scope> {
+    let mut scope = Scope::default();
+    let memory = parser.memory_left();
+    members(parser, |parser, name| match name {
+        "attributes" => {
+            scope.attributes = Object::new();
+            attributes(parser, &mut scope.attributes)
+        }
+        _ => Ok(parser.skip()?),
+    })?;
+    scope.memory = memory.saturating_sub(parser.memory_left());
+    let mut text = String::new();
+    write_object(&scope.attributes, &mut text);
+    scope.text_len = text.len();
+    Ok(scope)
+}
+
+/// Reads a span that has the attributes of its scope already.
+fn read_span(parser: &mut Parser<'_>, mut scope: Object) -> Result<Span> {
+    let mut span = Span::default();
+    let (mut trace_id, mut span_id, mut parent) = (None, None, None);
+    let (mut start, mut end) = (None, None);
+    let mut own = Object::new();
+    object(parser, |parser, name| {
+        match name {
+            "traceId" => trace_id = Some(read_id(parser)?),
+            "spanId" => span_id = Some(read_id(parser)?),
+            "parentSpanId" if parser.null()? => parent = None,
+            "parentSpanId" => parent = Some(read_id(parser)?),
+            "name" => span.name = text(parser)?.unwrap_or_default(),
+            "startTimeUnixNano" => start = Some(read_time(parser)?),
+            "endTimeUnixNano" => end = Some(read_time(parser)?),
+            "status" => span.status = read_status(parser)?.to_owned(),
+            "attributes" => {
+                own = Object::new();
+                attributes(parser, &mut own)?;
+            }
+            "events" => span.events = each_if_array(parser, "events", read_event)?,
+            "links" => span.links = each_if_array(parser, "links", read_link)?,
+            _ => parser.skip()?,
+        }
+        Ok(())
+    })?;
+    span.trace_id = required(trace_id, "traceId")?;
+    span.span_id = required(span_id, "spanId")?;
+    for (at, id) in [("traceId", &span.trace_id), ("spanId", &span.span_id)] {
+        if id.is_empty() {
+            return Err(wrong(at, "is empty: traceId and spanId must be non-empty"));
+        }
+    }
+    if let Some(parent) = parent {
+        let id = required(Some(parent), "parentSpanId")?;
+        span.parent_span_id = Some(id).filter(|id| !id.is_empty());
+    }
+    span.start_time_ns = required(start, "startTimeUnixNano")?;
+    span.end_time_ns = required(end, "endTimeUnixNano")?;
+    span.attributes = if scope.is_empty() {
+        own
+    } else {
+        scope.append(&mut own);
+        scope
+    };
+    Ok(span)
+}
+
+fn read_event(parser: &mut Parser<'_>) -> Result<Option<Event>> {
+    parser.charge(size_of::<Event>())?;
+    let mut event = Event::default();
+    let mut time = None;
+    object(parser, |parser, name| {
+        match name {
+            "name" => event.name = text(parser)?.unwrap_or_default(),
+            "timeUnixNano" => time = Some(read_time(parser)?),
+            "attributes" => {
+                event.attributes = Object::new();
+                attributes(parser, &mut event.attributes)?;
+            }
+            _ => parser.skip()?,
+        }
+        Ok(())
+    })?;
+    event.timestamp_ns = required(time, "timeUnixNano")?;
+    Ok(Some(event))
 }
 
 /// A link without ids leads nowhere and is left out.
-fn read_link(link: Value) -> Result<Option<Link>> {
-    let mut link = object(link)?;
-    let trace_id = required_id(&link, "traceId")?;
-    let span_id = required_id(&link, "spanId")?;
-    if trace_id.is_empty() || span_id.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Link {
-        trace_id,
-        span_id,
-        attributes: flatten(attributes_of(&mut link)),
-    }))
-}
-
-fn status_word(code: Option<&Value>) -> &'static str {
-    let number = match code {
-        Some(Value::Number(Number::Unsigned(number))) => Some(*number),
-        Some(Value::String(word)) if word == "STATUS_CODE_OK" => Some(1),
-        Some(Value::String(word)) if word == "STATUS_CODE_ERROR" => Some(2),
-        Some(Value::String(digits)) => decimal(digits),
-        _ => None,
-    };
-    match number {
-        Some(1) => "ok",
-        Some(2) => "error",
-        _ => "",
-    }
-}
-
-/// Keys with their values as they came, in their order.
-type Entries = Vec<(String, Value)>;
-
-/// The attributes of a resource or a scope; anything that is no object has none.
-fn entries(holder: Option<Value>) -> Entries {
-    match holder {
-        Some(Value::Object(mut members)) => attributes_of(&mut members),
-        _ => Entries::new(),
-    }
-}
-
-fn attributes_of(holder: &mut Object) -> Entries {
-    key_values(holder.remove("attributes"))
-}
-
-/// An entry without a value is left out, and a key that is no string is the empty one.
-fn key_values(list: Option<Value>) -> Entries {
-    let Some(Value::Array(list)) = list else {
-        return Entries::new();
-    };
-    let entry = |entry| match entry {
-        Value::Object(mut entry) => {
-            let value = entry.remove("value")?;
-            Some((text(entry.remove("key")), value))
+fn read_link(parser: &mut Parser<'_>) -> Result<Option<Link>> {
+    parser.charge(size_of::<Link>())?;
+    let mut link = Link::default();
+    let (mut trace_id, mut span_id) = (None, None);
+    object(parser, |parser, name| {
+        match name {
+            "traceId" => trace_id = Some(read_id(parser)?),
+            "spanId" => span_id = Some(read_id(parser)?),
+            "attributes" => {
+                link.attributes = Object::new();
+                attributes(parser, &mut link.attributes)?;
+            }
+            _ => parser.skip()?,
         }
-        _ => None,
+        Ok(())
+    })?;
+    link.trace_id = required(trace_id, "traceId")?;
+    link.span_id = required(span_id, "spanId")?;
+    let leads = !link.trace_id.is_empty() && !link.span_id.is_empty();
+    Ok(leads.then_some(link))
+}
+
+fn read_status(parser: &mut Parser<'_>) -> Result<&'static str> {
+    let mut word = "";
+    members(parser, |parser, name| {
+        if name != "code" {
+            return Ok(parser.skip()?);
+        }
+        let number = match number(parser)? {
+            Some(Number::Unsigned(number)) => Some(number),
+            Some(_) => None,
+            None => match parser.text()?.as_deref() {
+                Some("STATUS_CODE_OK") => Some(1),
+                Some("STATUS_CODE_ERROR") => Some(2),
+                Some(digits) => decimal(digits),
+                None => None,
+            },
+        };
+        word = match number {
+            Some(1) => "ok",
+            Some(2) => "error",
+            _ => "",
+        };
+        Ok(())
+    })?;
+    Ok(word)
+}
+
+/// A field's value, or what is wrong with it.
+type Field<T> = std::result::Result<T, &'static str>;
+
+/// What a field has to have, which is asked when its object has ended: a later one of the same name would count.
+fn required<T>(field: Option<Field<T>>, name: &'static str) -> Result<T> {
+    field
+        .unwrap_or(Err("is required"))
+        .map_err(|what| wrong(name, what))
+}
+
+fn read_time(parser: &mut Parser<'_>) -> Result<Field<u64>> {
+    let time = match number(parser)? {
+        Some(Number::Unsigned(time)) => Some(time),
+        Some(_) => None,
+        None => parser.text()?.and_then(|digits| decimal(&digits)),
     };
-    list.into_iter().filter_map(entry).collect()
+    Ok(time.ok_or("must be nanoseconds: an integer, or one in decimal digits"))
 }
 
-/// Of equal keys the last counts.
-fn flatten(entries: Entries) -> Object {
-    let flat = |(key, value)| (key, any_value(value));
-    entries.into_iter().map(flat).collect()
+fn read_id(parser: &mut Parser<'_>) -> Result<Field<String>> {
+    Ok(match text(parser)? {
+        None => Err("must be a hex string"),
+        Some(id) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id.to_ascii_lowercase()),
+        Some(_) => Err("must be hex"),
+    })
 }
 
-fn first_string<'e>(entries: &'e Entries, wanted: &str) -> Option<&'e str> {
-    entries
-        .iter()
-        .filter(|(key, _)| key == wanted)
-        .find_map(|(_, value)| value.as_object()?.get("stringValue")?.as_str())
+/// The number that stands next; nothing is read of anything else.
+fn number(parser: &mut Parser<'_>) -> Result<Option<Number>> {
+    match parser.peek() {
+        Some(b'-' | b'0'..=b'9') => Ok(Some(parser.number()?)),
+        _ => Ok(None),
+    }
 }
 
-/// The value in an `AnyValue`. Where several are given, the order of the questions decides, not that of the members.
-/// Nests as deep as the JSON does, which the parser bounds.
-fn any_value(value: Value) -> Value {
-    let Value::Object(mut value) = value else {
-        return Value::Null;
+/// The text that stands next; any other value is passed.
+fn text(parser: &mut Parser<'_>) -> Result<Option<String>> {
+    let Some(text) = parser.text()? else {
+        return Ok(None);
     };
-    if let Some(text @ Value::String(_)) = value.remove("stringValue") {
-        return text;
-    }
-    match value.remove("intValue") {
-        Some(number @ Value::Number(_)) => return number,
-        Some(Value::String(digits)) => return integer(digits),
-        _ => {}
-    }
-    match value.remove("doubleValue") {
-        Some(Value::Number(number)) => return double(number.as_f64()),
-        // NaN and the infinities are spelt as texts.
-        Some(Value::String(text)) => return text.parse().map_or(Value::Null, double),
-        _ => {}
-    }
-    if let Some(truth @ Value::Bool(_)) = value.remove("boolValue") {
-        return truth;
-    }
-    if let Some(Value::Object(mut array)) = value.remove("arrayValue") {
-        return Value::Array(match array.remove("values") {
-            Some(Value::Array(items)) => items.into_iter().map(any_value).collect(),
-            _ => Vec::new(),
-        });
-    }
-    if let Some(Value::Object(mut list)) = value.remove("kvlistValue") {
-        return Value::Object(flatten(key_values(list.remove("values"))));
-    }
-    match value.remove("bytesValue") {
-        Some(Value::String(text)) => bytes(&text).map_or(Value::Null, |b| Value::from(hex(&b))),
-        _ => Value::Null,
-    }
-}
-
-fn integer(digits: String) -> Value {
-    match digits.parse::<i64>() {
-        Ok(number) => signed(number),
-        Err(_) => Value::String(digits),
-    }
-}
-
-/// Base64 in either alphabet, padded or not.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    const CONFIG: GeneralPurposeConfig =
-        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
-    const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG);
-    let engine = if text.contains(['-', '_']) {
-        URL_SAFE
-    } else {
-        STANDARD
-    };
-    engine.decode(text).ok()
-}
-
-fn text(value: Option<Value>) -> String {
-    match value {
-        Some(Value::String(text)) => text,
-        _ => String::new(),
-    }
+    parser.charge(text.len())?;
+    Ok(Some(text.into_owned()))
 }
 
 /// A number in nothing but decimal digits.
@@ -279,69 +370,58 @@ fn decimal(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_decimal)
 }
 
-fn required_time(holder: &Object, field: &'static str) -> Result<u64> {
-    let time = match holder.get(field) {
-        None => return Err(wrong(field, "is required")),
-        Some(Value::String(digits)) => decimal(digits),
-        Some(value) => value.as_u64(),
-    };
-    time.ok_or_else(|| {
-        wrong(
-            field,
-            "must be nanoseconds: an integer, or one in decimal digits",
-        )
+/// Reads the members of what has to be an object.
+fn object<'a>(
+    parser: &mut Parser<'a>,
+    mut member: impl FnMut(&mut Parser<'a>, &str) -> Result<()>,
+) -> Result<()> {
+    if parser.is_object() {
+        return parser.object(|parser, name| member(parser, &name));
+    }
+    parser.skip()?;
+    Err(wrong("", "must be an object"))
+}
+
+/// Reads the members of an object; anything else has none.
+fn members<'a>(
+    parser: &mut Parser<'a>,
+    mut member: impl FnMut(&mut Parser<'a>, &str) -> Result<()>,
+) -> Result<()> {
+    if parser.is_object() {
+        return parser.object(|parser, name| member(parser, &name));
+    }
+    Ok(parser.skip()?)
+}
+
+/// Reads the items of an array; an error says in which it is.
+fn each<'a>(
+    parser: &mut Parser<'a>,
+    field: &'static str,
+    mut item: impl FnMut(&mut Parser<'a>) -> Result<()>,
+) -> Result<()> {
+    let mut index = 0;
+    parser.array(|parser| {
+        item(parser).map_err(|error| error.inside(format_args!("{field}[{index}]")))?;
+        index += 1;
+        Ok(())
     })
 }
 
-fn required_id(holder: &Object, field: &'static str) -> Result<String> {
-    match holder.get(field) {
-        None => Err(wrong(field, "is required")),
-        Some(Value::String(id)) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-            Ok(id.to_ascii_lowercase())
-        }
-        Some(Value::String(_)) => Err(wrong(field, "must be hex")),
-        Some(_) => Err(wrong(field, "must be a hex string")),
-    }
-}
-
-fn object(value: Value) -> Result<Object> {
-    match value {
-        Value::Object(members) => Ok(members),
-        _ => Err(wrong("", "must be an object")),
-    }
-}
-
-/// Hands out the elements of a required array.
-fn each(
-    holder: &mut Object,
-    field: &'static str,
-    mut visit: impl FnMut(Value) -> Result<()>,
-) -> Result<()> {
-    let Some(Value::Array(items)) = holder.remove(field) else {
-        return Err(wrong(field, "must be an array"));
-    };
-    for (index, item) in items.into_iter().enumerate() {
-        visit(item).map_err(|error| error.inside(format_args!("{field}[{index}]")))?;
-    }
-    Ok(())
-}
-
-/// The elements of an array; anything else has none.
+/// The items of an array; anything else has none.
 fn each_if_array<T>(
-    holder: &mut Object,
+    parser: &mut Parser<'_>,
     field: &'static str,
-    mut read: impl FnMut(Value) -> Result<Option<T>>,
+    read: fn(&mut Parser<'_>) -> Result<Option<T>>,
 ) -> Result<Vec<T>> {
     let mut found = Vec::new();
-    if holder
-        .get(field)
-        .is_some_and(|value| matches!(value, Value::Array(_)))
-    {
-        each(holder, field, |item| {
-            found.extend(read(item)?);
-            Ok(())
-        })?;
+    if !parser.is_array() {
+        parser.skip()?;
+        return Ok(found);
     }
+    each(parser, field, |parser| {
+        found.extend(read(parser)?);
+        Ok(())
+    })?;
     Ok(found)
 }
 

@@ -247,7 +247,8 @@ fn what_spans_share_is_not_repeated_without_bound() {
     };
     assert_eq!(with(10).unwrap().len(), 10);
     let count = usize::try_from(COPIED_LEN_MAX >> 20).unwrap();
-    assert_eq!(with(count), Err(OtlpError::TooLarge));
+    let refused = with(count + 1).map(|spans| spans.len());
+    assert_eq!(refused, Err(OtlpError::TooLarge));
 }
 
 #[test]
@@ -361,17 +362,64 @@ fn what_is_not_json_or_not_utf_8_is_refused_with_the_documented_beginning() {
 }
 
 #[test]
-fn a_request_of_very_many_small_values_is_refused_before_it_takes_their_memory() {
-    let zeros = |count: usize| vec!["0"; count].join(",");
-    let many = |count: usize| {
-        spans_from_json(format!(r#"{{"resourceSpans":[],"x":[{}]}}"#, zeros(count)).as_bytes())
+fn what_spans_share_counts_wherever_it_stands() {
+    let resource =
+        r#""resource":{"attributes":[{"key":"service.name","value":{"stringValue":"bot"}}]}"#;
+    let scope = r#""scope":{"attributes":[{"key":"a","value":{"intValue":1}}]}"#;
+    let spans = format!(r#""spans":[{{{IDS}}}]"#);
+    let in_scope = |early: &str, late: &str| format!(r#""scopeSpans":[{{{early}{spans}{late}}}]"#);
+    let whole = |members: String| {
+        let text = format!(r#"{{"resourceSpans":[{{{members}}}]}}"#);
+        spans_from_json(text.as_bytes()).unwrap()
     };
-    assert!(many(1 << 20).is_ok());
-    let too_many = MEMORY_MAX / 8;
-    match many(too_many) {
+    let usual = whole(format!("{resource},{}", in_scope(&format!("{scope},"), "")));
+    assert_eq!(usual.len(), 1);
+    assert_eq!(usual[0].service, "bot");
+    assert_eq!(usual[0].attributes["a"], Value::from(1));
+    let late = in_scope("", &format!(",{scope}"));
+    assert_eq!(whole(format!("{late},{resource}")), usual);
+    // Of several the last counts, also when spans stand between them.
+    let other = resource.replace("bot", "other");
+    assert_eq!(whole(format!("{other},{late},{resource}")), usual);
+    assert_eq!(whole(format!("{other},{late},{resource},{late}")), usual);
+}
+
+#[test]
+fn sixty_megabytes_of_attributes_are_read() {
+    let attribute =
+        |number: usize| format!(r#"{{"key":"k{number}","value":{{"intValue":"{number}"}}}}"#);
+    let attributes: Vec<String> = (0..50).map(attribute).collect();
+    let span = format!(r#"{{{IDS},"attributes":[{}]}}"#, attributes.join(","));
+    let count = (60 << 20) / span.len();
+    let text = format!(
+        r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{}{span}]}}]}}]}}"#,
+        format!("{span},").repeat(count - 1)
+    );
+    let spans = spans_from_json(text.as_bytes()).unwrap();
+    assert_eq!(spans.len(), count);
+    assert!(spans.iter().all(|span| span.attributes.len() == 50));
+}
+
+/// Takes it for granted that a request is refused because of the memory that it would take.
+#[track_caller]
+fn refused_for_memory(text: &str) {
+    match spans_from_json(text.as_bytes()) {
         Err(OtlpError::Json(error)) => assert_eq!(error.fault, JsonFault::Memory),
-        other => panic!("{other:?}"),
+        other => panic!("{:?}", other.map(|spans| spans.len())),
     }
+}
+
+#[test]
+fn a_request_of_very_many_small_values_is_refused_before_it_takes_their_memory() {
+    // Made by `repeat`, which the standard library has optimised.
+    let zeros = |count: usize| "0,".repeat(count) + "0";
+    let too_many = MEMORY_MAX / 16;
+    // What is not read takes nothing.
+    let unread = format!(r#"{{"resourceSpans":[],"x":[{}]}}"#, zeros(too_many));
+    assert_eq!(spans_from_json(unread.as_bytes()), Ok(Vec::new()));
+    let value = format!(r#"{{"arrayValue":{{"values":[{}]}}}}"#, zeros(too_many));
+    let attribute = format!(r#","attributes":[{{"key":"k","value":{value}}}]"#);
+    refused_for_memory(&request("", "", &attribute));
     let body = format!(
         r#"[{{"trace_id":"t","span_id":"s","name":"","start_ns":1,"end_ns":2,"service":"","attributes":{{"x":[{}]}}}}]"#,
         zeros(too_many)
@@ -379,4 +427,23 @@ fn a_request_of_very_many_small_values_is_refused_before_it_takes_their_memory()
     assert!(Span::body_from_json(body.as_bytes()).is_err());
     // What is stored is read: it was taken in once.
     assert!(Span::batch_from_json(body.as_bytes()).is_ok());
+}
+
+#[test]
+fn a_request_whose_spans_would_take_too_much_memory_is_refused() {
+    // Each of them takes the room of a whole node.
+    let span = format!(r#"{{{IDS},"attributes":[{{"key":"","value":0}}]}}"#);
+    let spans = format!("{span},").repeat((64 << 20) / 100) + &span;
+    refused_for_memory(&format!(
+        r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]}}"#
+    ));
+    // The same again in every span.
+    let keys: Vec<String> = (0..2_000)
+        .map(|number| format!(r#"{{"key":"{number}","value":0}}"#))
+        .collect();
+    let spans = format!("{{{IDS}}},").repeat(3_000) + "{" + IDS + "}";
+    refused_for_memory(&format!(
+        r#"{{"resourceSpans":[{{"scopeSpans":[{{"scope":{{"attributes":[{}]}},"spans":[{spans}]}}]}}]}}"#,
+        keys.join(",")
+    ));
 }
