@@ -33,7 +33,7 @@ pub fn spans_from_json(bytes: &[u8]) -> Result<Vec<Span>> {
     };
     spans.level(
         &mut parser,
-        no_context,
+        &no_context,
         "resourceSpans",
         |spans, parser, ()| spans.resource_spans(parser),
     )?;
@@ -89,7 +89,7 @@ impl Spans {
             member: Some("resource"),
             read: read_resource,
         };
-        self.level(parser, resource, "scopeSpans", Self::scope_spans)
+        self.level(parser, &resource, "scopeSpans", Self::scope_spans)
     }
 
     fn scope_spans(&mut self, parser: &mut Parser<'_>, resource: &Resource) -> Result<()> {
@@ -99,7 +99,7 @@ impl Spans {
             member: Some("scope"),
             read: read_scope,
         };
-        self.level(parser, reader, "spans", |spans, parser, scope: &Scope| {
+        self.level(parser, &reader, "spans", |spans, parser, scope: &Scope| {
             let len = len_u64(scope.text_len + service.len() + tenant.len());
             spans.copied_len = spans.copied_len.saturating_add(len);
             if spans.copied_len > COPIED_LEN_MAX {
@@ -119,7 +119,7 @@ impl Spans {
     fn level<C: Default>(
         &mut self,
         parser: &mut Parser<'_>,
-        context: Reader<C>,
+        context: &Reader<C>,
         list: &'static str,
         mut item: impl FnMut(&mut Self, &mut Parser<'_>, &C) -> Result<()>,
     ) -> Result<()> {
@@ -218,7 +218,7 @@ fn read_span(parser: &mut Parser<'_>, mut scope: Object) -> Result<Span> {
             "name" => span.name = text(parser)?.unwrap_or_default(),
             "startTimeUnixNano" => start = Some(read_time(parser)?),
             "endTimeUnixNano" => end = Some(read_time(parser)?),
-            "status" => span.status = read_status(parser)?.to_owned(),
+            "status" => read_status(parser)?.clone_into(&mut span.status),
             "attributes" => {
                 own = Object::new();
                 attributes(parser, &mut own)?;

@@ -415,7 +415,7 @@ fn a_request_of_very_many_small_values_is_refused_before_it_takes_their_memory()
     let zeros = |count: usize| "0,".repeat(count) + "0";
     let too_many = MEMORY_MAX / 16;
     // What is not read takes nothing.
-    let unread = format!(r#"{{"resourceSpans":[],"x":[{}]}}"#, zeros(too_many));
+    let unread = format!(r#"{{"resourceSpans":[],"x":[{}]}}"#, zeros(1 << 20));
     assert_eq!(spans_from_json(unread.as_bytes()), Ok(Vec::new()));
     let value = format!(r#"{{"arrayValue":{{"values":[{}]}}}}"#, zeros(too_many));
     let attribute = format!(r#","attributes":[{{"key":"k","value":{value}}}]"#);
