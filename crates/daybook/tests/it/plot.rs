@@ -77,6 +77,7 @@ fn a_study_is_drawn_as_svg_png_and_as_a_page_without_a_font_of_the_system() {
         "intermediate-values",
         "parallel-coordinates",
         "slices",
+        "importance",
         "contour",
         "timeline",
     ] {
@@ -171,4 +172,34 @@ fn two_studies_are_compared_by_what_they_reached_when() {
         .expect(2)
         .err;
     assert!(told.contains("minimize loss, and maximize loss"), "{told}");
+}
+
+#[test]
+fn the_parameter_that_decides_has_the_largest_share() {
+    let scratch = Scratch::new();
+    tuned(&scratch, "study.atj", "3", "24");
+    for method in ["fanova", "variance"] {
+        let args = [
+            "study",
+            "importance",
+            "study.atj",
+            "--method",
+            method,
+            "--json",
+        ];
+        let found = scratch.daybook(&args).expect(0).json();
+        let shares = &found["objectives"][0]["importance"];
+        assert_eq!(shares[0]["param"], "x", "{method}: {shares}");
+        assert!(
+            shares[0]["share"].as_f64().unwrap() > 0.6,
+            "{method}: {shares}"
+        );
+    }
+    let words = scratch
+        .daybook(&["study", "importance", "study.atj"])
+        .expect(0)
+        .out;
+    assert!(words.contains("opt") && words.contains('█'), "{words}");
+    let args = ["study", "importance", "study.atj", "--objective", "speed"];
+    assert!(scratch.daybook(&args).expect(2).err.contains("it has loss"));
 }

@@ -5,6 +5,7 @@ mod create;
 mod difference;
 mod export;
 mod facts;
+mod importance;
 mod listing;
 mod plot;
 mod tail;
@@ -36,6 +37,7 @@ pub(crate) use values::{param_text, trial as trial_json};
   daybook study best study.atj --json
   daybook study trials study.atj --state failed --limit 0
   daybook study export study.atj --to csv -o trials.csv
+  daybook study importance study.atj
   daybook study plot study.atj -o study.html
   daybook study ops study.atj | tail -5")]
 pub(crate) struct StudyArgs {
@@ -56,6 +58,7 @@ enum StudyVerb {
     Attrs(Which),
     /// The trials as JSON Lines or comma-separated values.
     Export(export::StudyExportArgs),
+    Importance(importance::ImportanceArgs),
     Plot(plot::PlotArgs),
     Compare(compare::CompareArgs),
     /// The operations that make up the file, one per line, as they stand in it.
@@ -137,6 +140,7 @@ pub(crate) fn run(args: &StudyArgs) -> Outcome {
             })
         }
         StudyVerb::Export(args) => export::run(args),
+        StudyVerb::Importance(args) => importance::run(args),
         StudyVerb::Plot(args) => plot::run(args),
         StudyVerb::Compare(args) => compare::run(args),
         StudyVerb::Tail(args) => tail::run(args),

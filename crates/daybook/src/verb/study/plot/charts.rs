@@ -148,6 +148,47 @@ fn ticks(axis: &Axis) -> Vec<f64> {
     }
 }
 
+/// How much of the values' differences each parameter explains.
+pub(super) fn importance<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>) -> Drawn<DB> {
+    let title = format!("{}: importance of the parameters", data.name);
+    let shares = &data.importance;
+    if shares.is_empty() {
+        return nothing(area, &title, "too few trials are complete to tell");
+    }
+    let count = shares.len() as u64;
+    let name = |place: f64| {
+        let is_there = (place - place.round()).abs() < 1e-6 && place >= 0.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the place of a bar"
+        )]
+        let share = shares
+            .get(place.round().max(0.0) as usize)
+            .filter(|_| is_there);
+        share.map(|(name, _)| name.clone()).unwrap_or_default()
+    };
+    let x = Side::plain("share", (0.0, 1.05));
+    let labels = shares.len().max(2);
+    let y = Side {
+        name: "",
+        range: (at(count) - 0.5, -0.5),
+        labels,
+        text: &name,
+    };
+    let mut chart = plane(area, &title, &x, &y)?;
+    for ((_, share), place) in shares.iter().zip(0u64..) {
+        let (top, bottom) = (at(place) - 0.3, at(place) + 0.3);
+        let bar = Rectangle::new([(0.0, top), (*share, bottom)], BLUE.filled());
+        chart.draw_series([bar])?;
+        chart.draw_series([label(
+            format!("{share:.2}"),
+            (share + 0.01, at(place) - 0.1),
+        )])?;
+    }
+    Ok(())
+}
+
 /// The value over each parameter; later trials are lighter.
 pub(super) fn slice<DB: DrawingBackend>(data: &Data, area: &Area<'_, DB>) -> Drawn<DB> {
     let title = format!("{}: slices", data.name);

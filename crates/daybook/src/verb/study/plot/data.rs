@@ -19,6 +19,8 @@ pub(super) struct Data {
     pub(super) objectives: Vec<Objective>,
     pub(super) axes: Vec<Axis>,
     pub(super) rows: Vec<Row>,
+    /// How much of the first objective's differences each parameter explains, the largest share first.
+    pub(super) importance: Vec<(String, f64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,6 +80,7 @@ impl Data {
             objectives: directions.map(objective).collect(),
             axes: Vec::new(),
             rows: Vec::new(),
+            importance: Vec::new(),
         };
         for trial in trials {
             data.add(trial);

@@ -8,10 +8,12 @@ mod picture;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use atune_core::analysis::importance::{Method, importance};
 use clap::{Args, ValueEnum};
 use durable::Access;
 use plotters::prelude::DrawingBackend;
 
+use super::importance::history_of;
 use super::{chosen, open};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::new_file::{NewFile, would_replace};
@@ -61,6 +63,8 @@ pub(super) enum Chart {
     Intermediate,
     /// Every trial as a line over its parameters.
     Parallel,
+    /// How much each parameter matters.
+    Importance,
     /// The value over each parameter.
     Slice,
     /// The value over two parameters.
@@ -77,6 +81,7 @@ impl Chart {
             Self::History => "History",
             Self::Intermediate => "Intermediate values",
             Self::Parallel => "Parallel coordinates",
+            Self::Importance => "Importance",
             Self::Slice => "Slices",
             Self::Contour => "Contour",
             Self::Pareto => "Pareto front",
@@ -90,6 +95,7 @@ impl Chart {
             Self::History | Self::Timeline => true,
             Self::Intermediate => data.rows.iter().any(|row| !row.reports.is_empty()),
             Self::Parallel | Self::Slice => !data.axes.is_empty(),
+            Self::Importance => !data.importance.is_empty(),
             Self::Contour => data.axes.len() > 1,
             Self::Pareto => data.objectives.len() > 1,
         }
@@ -100,6 +106,7 @@ impl Chart {
             Self::History => charts::history(data, area),
             Self::Intermediate => charts::intermediate(data, area),
             Self::Parallel => charts::parallel(data, area),
+            Self::Importance => charts::importance(data, area),
             Self::Slice => charts::slice(data, area),
             Self::Contour => charts::contour(data, area),
             Self::Pareto => charts::pareto(data, area),
@@ -125,6 +132,12 @@ pub(super) fn run(args: &PlotArgs) -> Outcome {
     let study = chosen(&reader, args.study.as_deref())?;
     let trials = reader.replica().trials_of(study.id).into_iter().flatten();
     let mut data = Data::new(study, trials);
+    let history = history_of(reader.replica(), study);
+    let shares = importance(&history, 0, Method::Fanova);
+    data.importance = shares
+        .into_iter()
+        .map(|share| (share.name, share.share))
+        .collect();
     data.choose(&args.params).map_err(|name| {
         let names: Vec<&str> = data.axes.iter().map(|axis| axis.name.as_str()).collect();
         Failure::new(format!("no trial has a parameter {name:?}"))
