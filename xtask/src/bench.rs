@@ -26,7 +26,7 @@ pub(crate) struct Bench {
 }
 
 /// Name, package and bench target of each program.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 7] = [
     ("atj", "atune_core", "atj"),
     ("omni", "omniloop-core", "omni"),
     ("storage-bench", "traza", "storage-bench"),

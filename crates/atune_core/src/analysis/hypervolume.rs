@@ -151,6 +151,7 @@ fn walked(front: &[Vec<f64>], reference: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "what is exact is compared exactly")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -61,7 +61,7 @@ pub(crate) fn measure(
                 spent += elapsed;
                 millis.push(elapsed.as_secs_f64() * 1e3);
                 let answer: Value = serde_json::from_slice(&answer)?;
-                let found = answer["spans"].as_array().map(Vec::len);
+                let found = answer.get("spans").and_then(Value::as_array).map(Vec::len);
                 if wanted.is_some() && found != wanted {
                     return Err(format!("{target}: {found:?} spans instead of {wanted:?}").into());
                 }
@@ -198,7 +198,7 @@ pub(crate) fn export(servers: &[Server], corpus: &Corpus) -> Result<Vec<Vec<Meas
                     break;
                 }
                 let came = piece.get(..len).unwrap_or_default();
-                rows += came.iter().filter(|byte| **byte == b'\n').count();
+                rows += memchr::memchr_iter(b'\n', came).count();
             }
             *best = best.min(started.elapsed().as_secs_f64());
             if rows != corpus.spans {

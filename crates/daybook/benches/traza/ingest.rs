@@ -40,12 +40,11 @@ pub(crate) fn measure(
     let seconds = started.elapsed().as_secs_f64();
     let millis = done.concat();
     let stats = server.connect().json("/v1/stats")?;
-    if stats["total_records"].as_u64() != Some(corpus.spans as u64) {
-        return Err(format!(
-            "of {} spans the server has {}",
-            corpus.spans, stats["total_records"]
-        )
-        .into());
+    let total = stats
+        .get("total_records")
+        .and_then(serde_json::Value::as_u64);
+    if total != Some(corpus.spans as u64) {
+        return Err(format!("of {} spans the server has {total:?}", corpus.spans).into());
     }
     let (name, times) = match encoding {
         Encoding::Json => ("JSON", 2.0),

@@ -241,11 +241,11 @@ fn missing(server: &Server, span_ids: &mut [u64]) -> Result<usize> {
         row.clear();
     }
     let stats: Value = server.connect().json("/v1/stats")?;
-    if stats["total_records"].as_u64() != Some(span_ids.len() as u64) {
+    let total = stats.get("total_records").and_then(Value::as_u64);
+    if total != Some(span_ids.len() as u64) {
         crate::say(&format!(
-            "{} spans were acknowledged, {} are counted",
-            span_ids.len(),
-            stats["total_records"]
+            "{} spans were acknowledged, {total:?} are counted",
+            span_ids.len()
         ))?;
     }
     Ok(is_found.iter().filter(|is_found| !**is_found).count())

@@ -55,7 +55,7 @@ fn every_command_of_the_guide_to_tuning_does_what_it_says() {
             .as_object()
             .unwrap()
             .values()
-            .filter_map(|n| n.as_u64())
+            .filter_map(serde_json::Value::as_u64)
             .sum::<u64>(),
         16
     );

@@ -198,7 +198,11 @@ mod tests {
             places: number().places.iter().map(|p| (p * 3.0).floor()).collect(),
         };
         let target = |at: usize| {
-            let of_choice = [0.0, 1.0, 0.3][choice.places[at] as usize];
+            let of_choice = match choice.places[at] {
+                place if place < 0.5 => 0.0,
+                place if place < 1.5 => 1.0,
+                _ => 0.3,
+            };
             6.0 * (strong.places[at] - 0.5).powi(2) * 4.0 + weak.places[at] + of_choice
         };
         let targets = (0..n).map(target).collect();

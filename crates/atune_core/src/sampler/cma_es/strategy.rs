@@ -444,6 +444,7 @@ impl Axes {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
 mod tests {
     use super::*;
     use crate::space::{FloatRange, IntRange};
@@ -513,9 +514,9 @@ mod tests {
         space.push(Distribution::Int(IntRange::plain(0..=9)));
         space.push(Distribution::Int(IntRange::log(1..=1000)));
         space.push(Distribution::Int(IntRange::plain(0..=1)));
-        let target: Vec<f64> = [(2, 8.0), (3, 700.0), (4, 1.0)]
+        let target: Vec<f64> = [(2_usize, 8.0), (3, 700.0), (4, 1.0)]
             .iter()
-            .map(|(at, value)| space[*at as usize].to_unit(*value))
+            .map(|(at, value)| space[*at].to_unit(*value))
             .collect();
         let value = |x: &[f64]| {
             let smooth: f64 = x[..2].iter().map(|v| (v - 0.3) * (v - 0.3)).sum();

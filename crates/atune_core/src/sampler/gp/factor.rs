@@ -179,7 +179,9 @@ mod tests {
 
     fn factor(rows: &[Vec<f64>]) -> Factor {
         let mut factor = Factor::default();
-        rows.iter().for_each(|row| factor.push(row));
+        for row in rows {
+            factor.push(row);
+        }
         factor
     }
 

@@ -190,7 +190,9 @@ mod tests {
             .iter()
             .map(|p| libm::sin(5.0 * p[0]) + p[2])
             .collect();
-        points.iter().for_each(|p| model.push(p));
+        for point in &points {
+            model.push(point);
+        }
         model.see(&values);
         (model, points, values)
     }

@@ -407,6 +407,8 @@ impl Standard {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "what is exact is compared exactly")]
+#[expect(clippy::cast_precision_loss, reason = "small counts")]
 mod tests {
     use super::*;
     use crate::space::{Categories, FloatRange, IntRange};

@@ -209,7 +209,7 @@ impl<'a> Watch<'a> {
     fn stop(&mut self, ending: Ending, why: &str) {
         let now = Instant::now();
         // A grace that the clock cannot hold is one of a year.
-        let year = Duration::from_secs(365 * 24 * 3600);
+        let year = Duration::from_hours(365 * 24);
         let at = now.checked_add(self.job.grace).unwrap_or(now + year);
         self.stopped = Some((ending, at));
         self.group.terminate(why);

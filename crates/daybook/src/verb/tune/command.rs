@@ -100,7 +100,7 @@ fn pieces(text: &str, space: &Space) -> Result<Vec<Piece>, String> {
         if let Some((name, rest_after)) = after.strip_prefix('{').and_then(|a| a.split_once("}}"))
             && is_name(name)
         {
-            plain.push_str(&format!("{{{name}}}"));
+            plain.extend(["{", name, "}"]);
             rest = rest_after;
             continue;
         }

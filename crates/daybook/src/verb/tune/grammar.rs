@@ -228,13 +228,11 @@ impl<'a> Reader<'a> {
             !is_name_char(*c) || (*i == 0 && !(c.is_ascii_alphabetic() || *c == '_'))
         });
         let rule = "a name begins with a letter or _ and goes on with letters, digits, _, - and .";
-        match bad {
-            Some((i, c)) => self.fault(at + i, c.len_utf8(), rule),
-            None => {
-                let what = format!("a name has at most {NAME_LEN_MAX} characters");
-                self.fault(at, word.len(), what)
-            }
+        if let Some((i, c)) = bad {
+            return self.fault(at + i, c.len_utf8(), rule);
         }
+        let what = format!("a name has at most {NAME_LEN_MAX} characters");
+        self.fault(at, word.len(), what)
     }
 
     fn kind(&mut self) -> Result<Distribution, Fault> {

@@ -87,7 +87,7 @@ pub(crate) struct TuneArgs {
     sampler: Option<String>,
     /// What ends trials early that are behind: median (the default for one objective), percentile,
     /// patient, threshold, asha, hyperband, wilcoxon, pbt or none. Options follow in parentheses:
-    /// 'asha(reduction_factor=3)'.
+    /// `'asha(reduction_factor=3)'`.
     #[arg(long, value_name = "KIND[(OPTIONS)]")]
     scheduler: Option<String>,
     /// Where random numbers start from.

@@ -1,6 +1,6 @@
 //! Charts as files: SVG, PNG, and a page that holds them.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::sync::OnceLock;
 
 use plotters::prelude::*;
@@ -97,19 +97,18 @@ pub(super) fn html(data: &Data, charts: &[Chart], size: (u32, u32)) -> Result<St
     );
     let anchor = |chart: &Chart| chart.title().to_lowercase().replace(' ', "-");
     for chart in charts {
-        page.push_str(&format!(
-            "<a href=\"#{}\">{}</a>\n",
-            anchor(chart),
-            chart.title()
-        ));
+        // Writing to memory cannot fail.
+        writeln!(page, "<a href=\"#{}\">{}</a>", anchor(chart), chart.title()).ok();
     }
     page.push_str("</nav>\n");
     for chart in charts {
         let drawn = svg(data, &[*chart], size)?;
         let (anchor, title) = (anchor(chart), chart.title());
-        page.push_str(&format!(
-            "<section id=\"{anchor}\">\n<h2>{title}</h2>\n{drawn}</section>\n"
-        ));
+        writeln!(
+            page,
+            "<section id=\"{anchor}\">\n<h2>{title}</h2>\n{drawn}</section>"
+        )
+        .ok();
     }
     page.push_str("</html>\n");
     Ok(page)
