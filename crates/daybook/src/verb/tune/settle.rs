@@ -37,6 +37,9 @@ pub(super) fn settle(
         let now = running(study)?;
         let is_silent = |(trial, seq): (&TrialId, &u64)| first.get(trial) == Some(seq);
         let silent = now.iter().filter(|pair| is_silent(*pair)).count();
+        // Also when none is silent any more: the worker's own thread may have failed them a moment ago, and
+        // what that left to do was not done yet.
+        study.fail_stale(session.args.stale_after)?;
         if has_retries(study)? {
             return Ok(Settled::Retried);
         }
@@ -50,7 +53,6 @@ pub(super) fn settle(
                 "waiting up to {limit:?} for {silent} running trials that nobody may be at any more"
             ));
         }
-        study.fail_stale(session.args.stale_after)?;
         std::thread::sleep(TICK);
     }
 }
