@@ -338,21 +338,3 @@ def test_the_trial_of_a_killed_process_is_failed_and_tried_again(path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_process_is_told_to_load_the_study_again(path):
-    study = create_study(path)
-    study.optimize(objective, n_trials=1)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            study.ask()
-        except atune.Error as error:
-            code = 0 if "fork" in str(error) else 2
-        try:
-            load_study(path).optimize(objective, n_trials=1)
-        except BaseException:
-            code |= 4
-        os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
-    study.optimize(objective, n_trials=1)
-    assert [trial.number for trial in study.trials] == [0, 1, 2]
