@@ -3,7 +3,6 @@
 import logging
 import math
 import multiprocessing
-import os
 import subprocess
 import sys
 import threading
@@ -334,7 +333,3 @@ def test_the_trial_of_a_killed_process_is_failed_and_tried_again(path):
     again = study.trials[1]
     assert again.state is TrialState.COMPLETE
     assert again.retry_of == study.trials[0]._trial_id
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

@@ -8,7 +8,7 @@
 //!
 //! The kernels' parameters are fitted when trials end and kept in the study's state, so that a resumed study
 //! goes on exactly. They are fitted to at most 200 trials; the model itself is exact up to
-//! [`GpSampler::exact_trials`] trials, and beyond that made of the newest, the better half and an even share
+//! `exact_trials` trials, and beyond that made of the newest, the better half and an even share
 //! of the others.
 
 mod acquisition;
