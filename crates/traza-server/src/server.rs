@@ -13,7 +13,7 @@ use traza::span::Span;
 use traza::store::{Ingested, Receipt, Standing, Stats, Store, StoreError};
 
 use crate::auth::Tokens;
-use crate::grpc::{GrpcError, GrpcOptions, GrpcServer};
+use crate::grpc::{Greeting, GrpcError, GrpcOptions, GrpcServer};
 use crate::grpc_sink::GrpcSink;
 use crate::http::{BODIES_LEN_MAX, Connections, Listening, Memory, Refusal, Tls};
 use crate::metrics::Metrics;
@@ -115,9 +115,9 @@ impl Server {
     }
 
     /// A client that speaks HTTP/2 has come to the port of HTTP/1.
-    pub(crate) fn take_grpc(&self, socket: TcpStream) {
+    pub(crate) fn take_grpc(&self, socket: TcpStream, greeting: Greeting) {
         if let Some(grpc) = self.grpc().as_ref()
-            && let Err(error) = grpc.adopt(socket, Vec::new())
+            && let Err(error) = grpc.adopt(socket, greeting)
         {
             log::info!("a gRPC connection was not taken: {error}");
         }
@@ -153,7 +153,7 @@ fn covers(subject: &Subject, span: &Span) -> bool {
 /// Where a server listens. The sockets are bound already, so that a port of 0 has its number.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// For HTTP/1; without TLS, clients that speak gRPC may come here too.
+    /// For HTTP/1; clients that speak gRPC may come here too.
     pub http: Vec<TcpListener>,
     /// For gRPC only.
     pub grpc: Vec<TcpListener>,

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use traza::span::Span;
 
 pub use refusal::Refusal;
-pub use server::{GrpcError, GrpcOptions, GrpcServer, Pem};
+pub use server::{Greeting, GrpcError, GrpcOptions, GrpcServer, Pem};
 pub use tonic::Code;
 
 /// Who calls.

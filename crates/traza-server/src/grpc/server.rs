@@ -32,6 +32,15 @@ pub struct Pem {
     pub key: Vec<u8>,
 }
 
+/// What was read already from a connection that somebody else has accepted; empty when it was only peeked at.
+#[derive(Debug)]
+pub enum Greeting {
+    /// The preface `PRI * HTTP/2.0` and maybe more.
+    Plain(Vec<u8>),
+    /// The first message of a TLS client and maybe more.
+    Tls(Vec<u8>),
+}
+
 /// How the service works.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -46,7 +55,7 @@ pub struct GrpcOptions {
     pub call_time_max: Duration,
     /// A connection that is silent for so long is asked whether it is there, and closed if it does not say so.
     pub keepalive: Duration,
-    /// TLS for accepted connections; adopted ones are plain.
+    /// TLS, for accepted connections and for adopted ones that begin with it.
     pub tls: Option<Pem>,
 }
 
@@ -81,6 +90,9 @@ pub enum GrpcError {
         /// The cause.
         source: transport::Error,
     },
+    /// The connection is encrypted, and there is nothing to decrypt it with.
+    #[error("a gRPC connection is encrypted, but the service has no certificate")]
+    NoCertificate,
     /// There are as many connections as there may be.
     #[error("{max} gRPC connections are open, which is the limit")]
     TooManyConnections {
@@ -96,7 +108,11 @@ pub enum GrpcError {
 pub struct GrpcServer {
     runtime: Runtime,
     serving: Vec<JoinHandle<Result<(), transport::Error>>>,
+    /// Where connections go that speak as the listeners do.
+    accepted: mpsc::Sender<io::Result<Connection>>,
+    /// Where plain ones go whatever the listeners speak.
     adopted: mpsc::Sender<io::Result<Connection>>,
+    has_tls: bool,
     door: Door,
     stop: watch::Sender<bool>,
 }
@@ -186,18 +202,24 @@ impl GrpcServer {
         Ok(Self {
             runtime,
             serving,
+            accepted,
             adopted,
+            has_tls: options.tls.is_some(),
             door,
             stop,
         })
     }
 
-    /// Takes over a connection that somebody else has accepted and that speaks HTTP/2 without TLS. `read_ahead` is what was read
-    /// from it already, the preface `PRI * HTTP/2.0` and maybe more; empty when it was only peeked at.
+    /// Takes over a connection that somebody else has accepted and that speaks HTTP/2.
     ///
     /// # Errors
     /// [`GrpcError`]; the connection is closed then.
-    pub fn adopt(&self, stream: TcpStream, read_ahead: Vec<u8>) -> Result<(), GrpcError> {
+    pub fn adopt(&self, stream: TcpStream, greeting: Greeting) -> Result<(), GrpcError> {
+        let (to, read_ahead) = match greeting {
+            Greeting::Plain(bytes) => (&self.adopted, bytes),
+            Greeting::Tls(bytes) if self.has_tls => (&self.accepted, bytes),
+            Greeting::Tls(_) => return Err(GrpcError::NoCertificate),
+        };
         let op = "adopt a connection";
         let _inside = self.runtime.enter();
         let stream = stream
@@ -206,9 +228,7 @@ impl GrpcServer {
             .and_then(|()| tokio::net::TcpStream::from_std(stream))
             .map_err(|source| GrpcError::Io { op, source })?;
         let connection = self.door.enter(stream, read_ahead)?;
-        self.adopted
-            .try_send(Ok(connection))
-            .map_err(|_| GrpcError::Ending)
+        to.try_send(Ok(connection)).map_err(|_| GrpcError::Ending)
     }
 
     /// How many connections were closed at once because too many were open.

@@ -11,12 +11,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::ServerConfig;
 
-use super::connection;
 use super::refusal::Refusal;
 use super::response::Response;
 use super::stream::Stream;
+use super::{connection, hello};
+use crate::grpc::Greeting;
 use crate::server::Server;
 
 /// So many connections that are one too many are told so at one time; more are dropped.
@@ -230,18 +231,29 @@ fn run(
     tls: Option<Arc<ServerConfig>>,
     is_idle: &AtomicBool,
 ) {
+    let timeout = server.options.socket_timeout;
     let stream = match tls {
         None => {
-            if is_preface(&socket, server.options.socket_timeout) {
-                server.take_grpc(socket);
+            if is_preface(&socket, timeout) {
+                server.take_grpc(socket, Greeting::Plain(Vec::new()));
                 return;
             }
             Stream::Plain(socket)
         }
-        Some(config) => match ServerConnection::new(config) {
-            Ok(connection) => Stream::tls(connection, socket),
+        Some(config) => match hello::read(&socket, timeout) {
+            Ok(hello) if hello.wants_only_http2() => {
+                server.take_grpc(socket, Greeting::Tls(hello.into_bytes()));
+                return;
+            }
+            Ok(hello) => match hello.into_connection(config, &socket) {
+                Ok(connection) => Stream::tls(connection, socket),
+                Err(error) => {
+                    log::debug!("a connection could not be encrypted: {error}");
+                    return;
+                }
+            },
             Err(error) => {
-                log::warn!("no encryption for a connection: {error}");
+                log::debug!("a connection did not begin with a handshake of TLS: {error}");
                 return;
             }
         },

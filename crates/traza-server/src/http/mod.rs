@@ -4,6 +4,7 @@
 mod body;
 mod connection;
 mod head;
+mod hello;
 mod listener;
 mod refusal;
 mod response;

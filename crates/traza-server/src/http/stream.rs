@@ -73,6 +73,8 @@ impl Tls {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             read => return read,
         }
+        // The other side waits for the answer to its first message.
+        self.send()?;
         if self.connection.read_tls(&mut self.socket)? == 0 {
             return Ok(0);
         }

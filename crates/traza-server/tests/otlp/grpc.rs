@@ -32,7 +32,9 @@ use tonic_types::StatusExt as _;
 use traza::span::Span;
 use traza::store::{Store, StoreOptions, Upkeep};
 
-use traza_server::grpc::{Caller, Code, GrpcOptions, GrpcServer, Pem, Refusal, Sink};
+use traza_server::grpc::{
+    Caller, Code, Greeting, GrpcError, GrpcOptions, GrpcServer, Pem, Refusal, Sink,
+};
 
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -151,10 +153,14 @@ fn span_data() -> SpanData {
     }
 }
 
-const EXPECTED: &str = r#"{"trace_id":"ab000000000000000000000000000007","span_id":"00000000000000cd","parent_span_id":"00000000000000ef","name":"chat größer","start_time_ns":1750000000000000001,"end_time_ns":1750000000000000009,"status":"error","service":"bot","attributes":{"beneath":"above","float":0.25,"int":-9223372036854775808,"lib":"x","list":["a","b"],"text":"héllo","truth":true},"events":[{"name":"token","timestamp_ns":1750000000000000005,"attributes":{"n":5}}],"links":[{"trace_id":"00000000000000000000000000000001","span_id":"0000000000000002","attributes":{"why":"retry"}}]}"#;
+pub(crate) const EXPECTED: &str = r#"{"trace_id":"ab000000000000000000000000000007","span_id":"00000000000000cd","parent_span_id":"00000000000000ef","name":"chat größer","start_time_ns":1750000000000000001,"end_time_ns":1750000000000000009,"status":"error","service":"bot","attributes":{"beneath":"above","float":0.25,"int":-9223372036854775808,"lib":"x","list":["a","b"],"text":"héllo","truth":true},"events":[{"name":"token","timestamp_ns":1750000000000000005,"attributes":{"n":5}}],"links":[{"trace_id":"00000000000000000000000000000001","span_id":"0000000000000002","attributes":{"why":"retry"}}]}"#;
 
 /// Exports the span with the SDK, with a token and this compression, and maybe over TLS.
-fn export(endpoint: &str, compression: Option<Compression>, tls: Option<ClientTlsConfig>) {
+pub(crate) fn export(
+    endpoint: &str,
+    compression: Option<Compression>,
+    tls: Option<ClientTlsConfig>,
+) {
     let runtime = Runtime::new().unwrap();
     let _inside = runtime.enter();
     let mut metadata = tonic::metadata::MetadataMap::new();
@@ -177,7 +183,7 @@ fn export(endpoint: &str, compression: Option<Compression>, tls: Option<ClientTl
         .unwrap();
 }
 
-fn found(store: &Store) -> Vec<String> {
+pub(crate) fn found(store: &Store) -> Vec<String> {
     let spans = store
         .get_trace("ab000000000000000000000000000007", None)
         .unwrap();
@@ -207,11 +213,23 @@ fn a_connection_that_somebody_else_has_begun_to_read_is_served() {
         let mut preface = vec![0; read_len];
         stream.read_exact(&mut preface).unwrap();
         assert!(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".starts_with(&preface));
-        server.adopt(stream, preface).unwrap();
+        server.adopt(stream, Greeting::Plain(preface)).unwrap();
         client.join().unwrap();
         assert_eq!(found(&sink.store), [EXPECTED]);
         assert!(server.shutdown(GRACE));
     }
+}
+
+#[test]
+fn an_encrypted_connection_is_not_taken_without_a_certificate() {
+    let sink = StoreSink::new();
+    let server = GrpcServer::start(Arc::clone(&sink), &GrpcOptions::default(), vec![]).unwrap();
+    let (listener, _) = listener();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    let refused = server.adopt(stream, Greeting::Tls(vec![22]));
+    assert!(matches!(refused, Err(GrpcError::NoCertificate)));
+    assert!(server.shutdown(GRACE));
 }
 
 #[test]

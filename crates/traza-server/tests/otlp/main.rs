@@ -4,3 +4,5 @@
 mod encoding;
 #[cfg(test)]
 mod grpc;
+#[cfg(test)]
+mod shared_port;

@@ -141,7 +141,7 @@ impl Shared {
         } else {
             Cursor::of
         };
-        let spans = run.found.into_spans(query.limit);
+        let spans = run.found.into_spans();
         let is_full = !spans.is_empty() && spans.len() == query.limit;
         let next = spans.last().filter(|_| is_full);
         Ok(Page {
@@ -195,6 +195,32 @@ impl Ord for Latest {
     }
 }
 
+/// A span that compares by its duration, then by the order of answers.
+#[derive(Debug)]
+struct Timed {
+    /// The duration; its complement when the longest comes first.
+    rank: u64,
+    span: Arc<Span>,
+}
+
+impl PartialEq for Timed {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Timed {}
+impl PartialOrd for Timed {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timed {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_rank = self.rank.cmp(&other.rank);
+        by_rank.then_with(|| in_order(&self.span, &other.span))
+    }
+}
+
 /// The answer so far.
 #[derive(Debug)]
 enum Found {
@@ -208,8 +234,13 @@ enum Found {
         limit: usize,
         heap: BinaryHeap<Latest>,
     },
-    /// All of them, to be sorted.
-    All { sort: Sort, spans: Vec<Arc<Span>> },
+    /// The first `limit` in the order of durations, of so many that match; the last of them on top.
+    Timed {
+        limit: usize,
+        longest_first: bool,
+        count: usize,
+        heap: BinaryHeap<Timed>,
+    },
 }
 
 impl Found {
@@ -224,9 +255,11 @@ impl Found {
                 limit,
                 heap: BinaryHeap::new(),
             },
-            Some(sort) => Self::All {
-                sort,
-                spans: Vec::new(),
+            Some(sort) => Self::Timed {
+                limit,
+                longest_first: sort == Sort::DurationDescending,
+                count: 0,
+                heap: BinaryHeap::new(),
             },
         }
     }
@@ -245,11 +278,22 @@ impl Found {
                     heap.pop();
                 }
             }
-            Self::All { spans, .. } => {
-                if spans.len() == SORT_MAX {
+            Self::Timed {
+                limit,
+                longest_first,
+                count,
+                heap,
+            } => {
+                if *count == SORT_MAX {
                     return Err(StoreError::TooManyToSort { max: SORT_MAX });
                 }
-                spans.push(span);
+                *count += 1;
+                let duration = duration_ns(&span);
+                let rank = if *longest_first { !duration } else { duration };
+                heap.push(Timed { rank, span });
+                if heap.len() > *limit {
+                    heap.pop();
+                }
             }
         }
         Ok(())
@@ -279,7 +323,7 @@ impl Found {
         matches!(self, Self::Last { .. })
     }
 
-    fn into_spans(self, limit: usize) -> Vec<Arc<Span>> {
+    fn into_spans(self) -> Vec<Arc<Span>> {
         match self {
             Self::First { heap, .. } => heap
                 .into_sorted_vec()
@@ -291,18 +335,11 @@ impl Found {
                 .into_iter()
                 .map(|latest| latest.0)
                 .collect(),
-            Self::All { sort, mut spans } => {
-                spans.sort_unstable_by(|a, b| {
-                    let by_duration = duration_ns(a).cmp(&duration_ns(b));
-                    let first = match sort {
-                        Sort::DurationDescending => by_duration.reverse(),
-                        _ => by_duration,
-                    };
-                    first.then_with(|| in_order(a, b))
-                });
-                spans.truncate(limit);
-                spans
-            }
+            Self::Timed { heap, .. } => heap
+                .into_sorted_vec()
+                .into_iter()
+                .map(|timed| timed.span)
+                .collect(),
         }
     }
 }

@@ -27,6 +27,8 @@ mod retention;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod sorting;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod threads;
