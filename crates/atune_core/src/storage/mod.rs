@@ -570,7 +570,8 @@ pub trait Storage: Send + Sync + Debug {
     }
 
     /// Shows the trials of a study whose numbers are in `numbers` and whose state is one of `states`
-    /// (any, when empty), by number.
+    /// (any, when empty), by number. Like [`Self::read`], a backend may start again when what it showed did
+    /// not last: what is kept is kept by the trial's id.
     fn each_trial(
         &self,
         study: StudyId,
@@ -590,6 +591,7 @@ pub trait Storage: Send + Sync + Debug {
 
     /// Shows every trial that changed after sequence number `seq`, the last changed first, and answers
     /// the sequence number to ask with next time. The cost is that of the changes, not of the history.
+    /// May start again, as [`Self::each_trial`] does.
     fn changes_since(&self, seq: u64, look: &mut dyn FnMut(&Trial)) -> Result<u64> {
         let mut now = seq;
         self.read(&mut |replica| {
@@ -601,7 +603,7 @@ pub trait Storage: Send + Sync + Debug {
 
     /// Shows the best trials of a study: the one with the best value, the earliest of equals, or for
     /// several directions all that no other trial dominates, by number. Trials with a value that is not
-    /// a number are never best.
+    /// a number are never best. May start again, as [`Self::each_trial`] does.
     fn each_best_trial(&self, study: StudyId, look: &mut dyn FnMut(&Trial)) -> Result<()> {
         let mut known = Ok(());
         self.read(&mut |replica| {

@@ -1,11 +1,13 @@
 //! The lines of a journal, to and from bytes. No files.
 
+use std::borrow::Cow;
+
 use durable::checksum::fnv1a_64;
 
 use super::canonical::{Canonical, Text, read_first};
 use super::error::Fault;
 use super::record::{
-    EXTENT_MAGIC, ExtentHeader, ExtentPointer, Head, Header, METADATA_LEN_MAX, OpLine,
+    EXTENT_MAGIC, ExtentHeader, ExtentPointer, Head, Header, METADATA_LEN_MAX, Op, OpLine,
 };
 
 /// What an operation line starts with.
@@ -121,12 +123,35 @@ fn decode_op_as_json(line: &[u8]) -> Result<OpLine, Fault> {
     // The member `record` is the first of every writer's lines: reading it so saves a pass.
     if let Some(rest) = line.strip_prefix(OP_PREFIX.as_bytes()) {
         let object = [b"{", rest].concat();
-        return serde_json::from_slice(&object).map_err(|e| Fault::BadRecord(e.to_string()));
+        return serde_json::from_slice(&object).map_err(|e| bad_op(&object, &e));
     }
     match serde_json::from_slice(line) {
         Ok(Line::Op(op)) => Ok(op),
         Ok(Line::Header(_)) => Err(Fault::BadRecord("a header among the operations".to_owned())),
-        Err(error) => Err(Fault::BadRecord(error.to_string())),
+        Err(error) => Err(bad_op(line, &error)),
+    }
+}
+
+/// What is wrong with an operation line that cannot be read: that its kind is unknown, or else what the
+/// JSON library says.
+fn bad_op(line: &[u8], error: &serde_json::Error) -> Fault {
+    #[derive(serde::Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+    }
+    #[derive(serde::Deserialize)]
+    struct AnyOp<'a> {
+        #[serde(borrow)]
+        op: Kind<'a>,
+    }
+    match serde_json::from_slice::<AnyOp<'_>>(line) {
+        Ok(AnyOp { op: Kind { kind } }) if !Op::TABLES.iter().any(|table| table.name == kind) => {
+            Fault::UnknownOperation {
+                kind: kind.chars().take(64).collect(),
+            }
+        }
+        _ => Fault::BadRecord(error.to_string()),
     }
 }
 
@@ -400,6 +425,25 @@ mod tests {
             op_line(&line).len()
         });
         assert_eq!(lens, [141, 494, 178, 178, 178, 173]);
+    }
+
+    #[test]
+    fn an_operation_of_a_later_release_is_named_as_such() {
+        for record in [r#""record":"op","#, r#""at":0,"record":"op","#] {
+            let line = format!(
+                r#"{{{record}"seq":1,"worker":0,"at_millis":1,"op":{{"kind":"trial-note","x":[{{}}]}}}}"#
+            );
+            assert_eq!(
+                decode_op(line.as_bytes()),
+                Err(Fault::UnknownOperation {
+                    kind: "trial-note".to_owned()
+                }),
+                "{line}"
+            );
+        }
+        let known = r#"{"record":"op","seq":1,"worker":0,"at_millis":1,"op":{"kind":"report"}}"#;
+        let found = decode_op(known.as_bytes());
+        assert!(matches!(found, Err(Fault::BadRecord(_))), "{found:?}");
     }
 
     #[test]

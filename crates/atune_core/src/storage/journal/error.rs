@@ -185,6 +185,14 @@ pub enum Fault {
     /// A line that is no record of the format.
     #[error("not a record of this format: {0}")]
     BadRecord(String),
+    /// An operation whose kind this build does not know.
+    #[error(
+        "an operation of the unknown kind {kind:?}; if a newer release wrote it, upgrade to read it"
+    )]
+    UnknownOperation {
+        /// The kind, cut off after 64 characters.
+        kind: String,
+    },
     /// A line that is longer than it may be.
     #[error("a line of more than {max} bytes")]
     LineTooLong {
