@@ -1,7 +1,7 @@
 //! Takes spans in.
 
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::buffer::Buffer;
 use super::error::{During as _, Result, StoreError};
@@ -10,9 +10,6 @@ use super::{Shared, Store, View, Writer, blobs};
 use crate::payload;
 use crate::span::Span;
 use crate::wal::{self, PAYLOAD_LEN_MAX};
-
-/// How long a batch waits at most while the buffer is not full yet.
-const WAIT_MAX: Duration = Duration::from_millis(40);
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +153,7 @@ impl Shared {
         let asked = Instant::now();
         let mut writer = self.meters.writer_wait.time(|| self.writer());
         if self.options.upkeep == Upkeep::Background {
-            writer = self.wait_for_room(writer)?;
+            writer = self.wait_for_room(writer, spans.len())?;
         }
         let ticket = match (frame, writer.log.is_some()) {
             (Some(frame), true) => {
@@ -184,22 +181,30 @@ impl Shared {
         Ok(ticket)
     }
 
-    /// Waits while the buffer is so full that memory counts, and fails when it cannot be sealed. From half of that on every
-    /// batch waits a little, the longer the fuller it is: many short waits instead of a long one.
+    /// Waits while the buffer is so full that memory counts, and fails when it cannot be sealed. From half of that on
+    /// batches take turns, about as quickly as they are sealed.
     fn wait_for_room<'w>(
         &'w self,
         mut writer: std::sync::MutexGuard<'w, Writer>,
+        spans: usize,
     ) -> Result<std::sync::MutexGuard<'w, Writer>> {
         let failures = writer.failures;
         let max = self.options.buffer_max();
-        let over = self.view().buffer.len().saturating_sub(max / 2);
-        if over > 0 && over < max / 2 && writer.failure.is_none() {
-            let share = u32::try_from(over * 64 / (max / 2)).unwrap_or(64);
-            let (later, _) = self
-                .sealed
-                .wait_timeout(writer, WAIT_MAX * share / 64)
-                .unwrap_or_else(PoisonError::into_inner);
-            writer = later;
+        let over = || self.view().buffer.len().saturating_sub(max / 2);
+        if over() > 0 && over() < max / 2 && writer.failure.is_none() {
+            let mut now = Instant::now();
+            let slot = writer.pacing.slot(spans, over(), max / 2, now);
+            while now < slot && over() > 0 {
+                let (later, _) = self
+                    .sealed
+                    .wait_timeout(writer, slot - now)
+                    .unwrap_or_else(PoisonError::into_inner);
+                writer = later;
+                now = Instant::now();
+            }
+            if over() == 0 {
+                writer.pacing.release();
+            }
         }
         while self.view().buffer.len() >= max {
             if writer.failures > failures {

@@ -37,6 +37,7 @@ mod migrate;
 mod open;
 mod open_read_only;
 mod options;
+mod pacing;
 mod pin;
 mod query;
 mod read;
@@ -89,6 +90,7 @@ use buffer::Buffer;
 use erase::{Failures, Mask};
 use line_logs::LineLogs;
 use lock::StoreLock;
+use pacing::Pacing;
 use sealed::{Home, Sealed};
 
 /// An open store. Shared between threads; the one writer of its folder.
@@ -140,6 +142,7 @@ struct Writer {
     failures: u64,
     /// Why it failed the last time, until it succeeds.
     failure: Option<String>,
+    pacing: Pacing,
     is_closing: bool,
 }
 

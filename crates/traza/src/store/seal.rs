@@ -74,7 +74,9 @@ impl Shared {
         let result = sealed.map(|sealed| {
             let adopt = || self.adopt(&mut writer, sealed);
             self.meters.seal_locked.time(adopt);
-            self.meters.seal.record(began.elapsed());
+            let took = began.elapsed();
+            writer.pacing.note_sealed(layer.len(), took);
+            self.meters.seal.record(took);
             self.meters.sealed_spans.add(layer.len() as u64);
             Drained {
                 spans: layer.len(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::seal::Due;
@@ -15,6 +15,11 @@ const REST: Duration = Duration::from_millis(200);
 const MERGE_REST: Duration = Duration::from_secs(30);
 /// The same for erasures, for which somebody waits.
 const ERASURE_REST: Duration = Duration::from_secs(5);
+
+/// Merges wait until no batch has come for so long: they take the processors from those who write.
+const QUIET: Duration = Duration::from_millis(250);
+/// But not when there are so many segments more than after the last merge, each of which every question has to look at.
+const UNMERGED_MAX: usize = 32;
 
 /// Starts them. They end when the store is closed.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -85,13 +90,18 @@ fn merge(shared: &Shared) {
     } else {
         tick
     };
+    let mut pace = Pace::new(shared);
     while shared.wait_for_work(rest) {
         rest = tick;
         if shared.has_pending_erasures() && shared.resume_erasures().is_err() {
             rest = ERASURE_REST;
         }
-        if shared.compact().is_err() {
+        if pace.says_wait(shared) {
+            rest = rest.min(QUIET);
+        } else if shared.compact().is_err() {
             rest = rest.min(MERGE_REST);
+        } else {
+            pace.settled = shared.view().segments.len();
         }
         let now_ns = shared.clock.mono_ns();
         if u128::from(now_ns.saturating_sub(expired_ns)) >= tick.as_nanos() {
@@ -99,5 +109,35 @@ fn merge(shared: &Shared) {
             // What fails is tried again with the next tick.
             shared.expire().ok();
         }
+    }
+}
+
+/// Whether merges can wait.
+struct Pace {
+    /// The batches that had come when there was last a new one, and when that was.
+    batches: u64,
+    changed: Instant,
+    /// How many segments the last merges have left.
+    settled: usize,
+}
+
+impl Pace {
+    /// The segments of an earlier process wait for a first quiet moment too.
+    fn new(shared: &Shared) -> Self {
+        Self {
+            batches: shared.meters.batches_admitted.get(),
+            changed: Instant::now(),
+            settled: 0,
+        }
+    }
+
+    fn says_wait(&mut self, shared: &Shared) -> bool {
+        let batches = shared.meters.batches_admitted.get();
+        if batches != self.batches {
+            self.batches = batches;
+            self.changed = Instant::now();
+        }
+        let segments = shared.view().segments.len();
+        self.changed.elapsed() < QUIET && segments < self.settled.saturating_add(UNMERGED_MAX)
     }
 }
