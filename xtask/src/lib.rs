@@ -22,6 +22,7 @@ mod fuzz_smoke;
 pub mod generate_all;
 mod python;
 mod python_env;
+mod quality;
 pub mod reference;
 mod shell;
 mod soak;

@@ -32,9 +32,8 @@ pub(crate) fn run_tests() -> Outcome {
     // The tests compare with what the program writes. With the features of the step `tests`, so that
     // nothing is built a second time.
     run(&mut cargo("build --workspace --all-features --bins"))?;
-    let target =
-        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    install(&python, &sources, &root().join(&target).join("wheels"))?;
+    let target = target();
+    install(&python, &sources, &Build::TESTED)?;
     run(module("mypy.stubtest")
         .args(PACKAGES)
         .arg("--mypy-config-file")
@@ -53,8 +52,33 @@ pub(crate) fn run_tests() -> Outcome {
 
 const PACKAGES: [&str; 3] = ["daybook", "omniloop", "atune"];
 
-/// Builds the wheel as the tests of the workspace are built, and installs it.
-fn install(python: &Path, sources: &Path, wheels: &Path) -> Outcome {
+/// How a wheel is built.
+pub(crate) struct Build {
+    profile: &'static str,
+    /// The folder under the target folder that the wheel goes to.
+    wheels: &'static str,
+}
+
+impl Build {
+    /// As the tests of the workspace are built.
+    pub(crate) const TESTED: Self = Self {
+        profile: "dev",
+        wheels: "wheels",
+    };
+    /// As users have it.
+    pub(crate) const MEASURED: Self = Self {
+        profile: "release",
+        wheels: "wheels-release",
+    };
+}
+
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Builds the wheel and installs it.
+pub(crate) fn install(python: &Path, sources: &Path, build: &Build) -> Outcome {
+    let wheels = &root().join(target()).join(build.wheels);
     match fs::remove_dir_all(wheels) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(format!("{}: {error}", wheels.display()));
@@ -62,7 +86,14 @@ fn install(python: &Path, sources: &Path, wheels: &Path) -> Outcome {
         _ => {}
     }
     run(program(python)
-        .args(["-m", "maturin", "build", "--profile", "dev", "--out"])
+        .args([
+            "-m",
+            "maturin",
+            "build",
+            "--profile",
+            build.profile,
+            "--out",
+        ])
         .arg(wheels)
         .current_dir(sources))?;
     let wheel = fs::read_dir(wheels)

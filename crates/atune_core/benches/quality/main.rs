@@ -1,4 +1,5 @@
-//! `cargo dev bench tuner-quality`: how good samplers are, and how long they think.
+//! `cargo dev bench tuner-functions`: how good samplers are on some functions, and, as
+//! `cargo dev bench tuner-quality -- --latency`, how long they think.
 //!
 //! The regret on each function is the median over the seeds, 1 being that of random search; the geometric
 //! mean stands for all functions. The latency is that of asking for a trial, drawing its parameters and
@@ -37,7 +38,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// A sampler, with options as JSON behind an equals sign. May be repeated.
-    #[arg(long, default_values_t = ["random", "tpe", "auto"].map(str::to_owned))]
+    #[arg(long)]
     sampler: Vec<String>,
     /// How many seeds.
     #[arg(long, default_value_t = 20)]
@@ -48,7 +49,7 @@ struct Args {
     /// Only these functions. May be repeated.
     #[arg(long)]
     function: Vec<String>,
-    /// Measures latencies only.
+    /// Measures latencies instead.
     #[arg(long)]
     latency: bool,
     /// What cargo passes to benchmarks.
@@ -59,11 +60,31 @@ struct Args {
 fn main() -> Outcome<()> {
     let args = Args::parse();
     let mut results = Vec::new();
-    for sampler in &args.sampler {
+    let usual: &[&str] = if args.latency {
+        &["random", "tpe", "cma-es", "nsga2", "gp"]
+    } else {
+        &["random", "tpe", "auto"]
+    };
+    let usual = usual.iter().map(|kind| (*kind).to_owned()).collect();
+    let samplers: Vec<String> = Some(args.sampler.clone())
+        .filter(|given| !given.is_empty())
+        .unwrap_or(usual);
+    for sampler in &samplers {
         if !args.latency {
             results.push(regrets(sampler, &args)?);
+            continue;
         }
-        results.extend(latency(sampler, 3)?);
+        let pasts: &[u64] = if args.quick {
+            &[100]
+        } else {
+            &[100, 1000, 5000, 20_000]
+        };
+        for past in pasts {
+            results.push(latency(sampler, 3, *past)?);
+        }
+        if !args.quick {
+            results.push(latency(sampler, 10, 500)?);
+        }
     }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&json!({ "results": results }))? + "\n";
@@ -145,52 +166,49 @@ fn quantile(sorted: &[f64], at: f64) -> f64 {
     low + (high - low) * place.fract()
 }
 
-fn latency(sampler: &str, params: usize) -> Outcome<Vec<Value>> {
-    let mut rows = Vec::new();
-    let mut out = std::io::stdout().lock();
-    for past in [100u64, 1000, 5000] {
-        let study = study(sampler, 1)?;
-        let names: Vec<String> = (0..params).map(|nth| format!("x{nth}")).collect();
-        let dist = || atune_core::space::Distribution::Float((-5.0..=5.0).into());
-        let mut rng = KeyedRng::new(past, 0, "past");
-        for _ in 0..past {
-            let mut sum = 0.0;
-            let param = |name: &String| {
-                let value = 10.0 * rng.unit() - 5.0;
-                sum += value * value;
-                atune_core::space::Param {
-                    name: name.clone(),
-                    dist: dist(),
-                    value: atune_core::space::ParamValue::F64(value.into()),
-                }
-            };
-            let params = names.iter().map(param).collect();
-            study.add_trial(&FinishedTrial {
-                params,
-                reports: Vec::new(),
-                user_attrs: std::collections::BTreeMap::new(),
-                constraints: std::collections::BTreeMap::new(),
-                told: Told::value(sum),
-            })?;
-        }
-        let mut times: Vec<f64> = Vec::new();
-        for _ in 0..60 {
-            let start = Instant::now();
-            let trial = study.ask()?;
-            let mut sum = 0.0;
-            for name in &names {
-                sum += trial.suggest_float(name, -5.0..=5.0)?.powi(2);
+fn latency(sampler: &str, params: usize, past: u64) -> Outcome<Value> {
+    let study = study(sampler, 1)?;
+    let names: Vec<String> = (0..params).map(|nth| format!("x{nth}")).collect();
+    let dist = || atune_core::space::Distribution::Float((-5.0..=5.0).into());
+    let mut rng = KeyedRng::new(past, 0, "past");
+    for _ in 0..past {
+        let mut sum = 0.0;
+        let param = |name: &String| {
+            let value = 10.0 * rng.unit() - 5.0;
+            sum += value * value;
+            atune_core::space::Param {
+                name: name.clone(),
+                dist: dist(),
+                value: atune_core::space::ParamValue::F64(value.into()),
             }
-            study.tell(trial, Told::value(sum))?;
-            times.push(start.elapsed().as_secs_f64() * 1e3);
-        }
-        times.sort_by(f64::total_cmp);
-        let (median, high) = (quantile(&times, 0.5), quantile(&times, 0.9));
-        writeln!(
-            out,
-            "{sampler}, {params} parameters, after {past} trials: median {median:.4} ms, 90 % {high:.4} ms"
-        )?;
-        rows.push(json!({ "sampler": sampler, "past": past, "median_ms": median, "p90_ms": high }));
+        };
+        let params = names.iter().map(param).collect();
+        study.add_trial(&FinishedTrial {
+            params,
+            reports: Vec::new(),
+            user_attrs: std::collections::BTreeMap::new(),
+            constraints: std::collections::BTreeMap::new(),
+            told: Told::value(sum),
+        })?;
     }
-    Ok(rows)
+    let mut times: Vec<f64> = Vec::new();
+    for _ in 0..60 {
+        let start = Instant::now();
+        let trial = study.ask()?;
+        let mut sum = 0.0;
+        for name in &names {
+            sum += trial.suggest_float(name, -5.0..=5.0)?.powi(2);
+        }
+        study.tell(trial, Told::value(sum))?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    let (median, high) = (quantile(&times, 0.5), quantile(&times, 0.9));
+    writeln!(
+        std::io::stdout().lock(),
+        "{sampler}, {params} parameters, after {past} trials: median {median:.4} ms, 90 % {high:.4} ms"
+    )?;
+    Ok(
+        json!({ "sampler": sampler, "params": params, "past": past, "median_ms": median, "p90_ms": high }),
+    )
 }
