@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Literal
 
-from atune._trial import FrozenTrial, Trial, TrialPruned, TrialState, frozen
+from atune._progress import Progress
+from atune._trial import FrozenTrial, Trial, TrialPruned, TrialState, finished, frozen
 from atune.errors import BudgetSpentError, FenceLostError, MisuseError, SamplerSpentError, StoppedError
 from daybook._native import open_study
 
@@ -162,9 +163,12 @@ class Study:
         """Set an attribute of the study: any JSON value."""
         self._native.set_user_attr(key, value)
 
-    def ask(self) -> Trial:
-        """Start a trial: one that was enqueued or is to be tried again, or a new one."""
-        return Trial(self, self._native.ask())
+    def ask(self, *, budget: int | None = None) -> Trial:
+        """Start a trial: one that was enqueued or is to be tried again, or a new one.
+
+        With a ``budget`` no new one once the study has so many, whoever started them; retries do not count.
+        """
+        return Trial(self, self._native.ask(budget))
 
     def tell(
         self,
@@ -196,8 +200,16 @@ class Study:
         """Enqueue a trial with some of its parameters given; false when it is known and was skipped."""
         return self._native.enqueue(dict(params), skip_if_exists) is not None
 
+    def add_trial(self, trial: FrozenTrial) -> None:
+        """Add a trial that was run elsewhere: of another study, or made with :func:`create_trial`.
+
+        It gets a number of its own, and counts against a budget.
+        """
+        self._native.add(finished(trial))
+
     def stop(self) -> None:
         """Let :meth:`optimize` end after the trials that are running."""
+        self._native.check_process()
         self._stop.set()
 
     def optimize(
@@ -206,35 +218,36 @@ class Study:
         n_trials: int | None = None,
         timeout: float | None = None,
         *,
+        budget: int | None = None,
         n_jobs: int = 1,
         catch: type[Exception] | tuple[type[Exception], ...] = (),
         callbacks: Iterable[Callback] = (),
+        show_progress_bar: bool = False,
     ) -> None:
         """Run an objective for one trial after the other.
 
-        ``n_trials`` is how many trials this call runs; ``timeout`` is after how many seconds none is started
-        any more; without both it goes on until :meth:`stop`, or Ctrl-C. ``n_jobs`` threads run at once; for
-        processes, load the study in each of them. An exception fails its trial, and ends the run unless it
-        is one of ``catch``. Callbacks are called after each trial. Ctrl-C releases the running trials: the
-        next run goes on with them.
+        ``n_trials`` is how many trials this call runs. ``budget`` is how many the study is to have, those of
+        all processes and earlier calls together, exactly; repeating the call then does what is missing, and
+        retries do not count. ``timeout`` is after how many seconds no trial is started any more. Without all
+        three it goes on until :meth:`stop`, or Ctrl-C.
+
+        ``n_jobs`` threads run at once; for processes, load the study in each of them. An exception fails its
+        trial, and ends the run unless it is one of ``catch``. Callbacks are called after each trial. Ctrl-C
+        releases the running trials: the next run goes on with them. The progress bar is that of ``tqdm``.
         """
+        self._native.check_process()
         if n_jobs < 1:
             raise MisuseError(f"n_jobs is {n_jobs}: at least one trial is run at once")
+        if budget is not None:
+            self._native.set_budget(budget)
         self._stop.clear()
-        run = _Run(self, func, n_trials, timeout, catch, list(callbacks))
-        if n_jobs == 1:
-            run.work()
+        run = _Run(self, func, n_trials, budget, timeout, catch, list(callbacks))
+        if not show_progress_bar:
+            run.all(n_jobs)
             return
-        with ThreadPoolExecutor(n_jobs, thread_name_prefix="atune") as pool:
-            workers = [pool.submit(run.work) for _ in range(n_jobs)]
-            try:
-                wait(workers, return_when=FIRST_EXCEPTION)
-            finally:
-                # A failed worker, or Ctrl-C, ends the others after their trials.
-                if not all(worker.done() and worker.exception() is None for worker in workers):
-                    run.end()
-        for worker in workers:
-            worker.result()
+        with Progress(self, n_trials, budget, timeout) as progress:
+            run.callbacks.append(progress.note)
+            run.all(n_jobs)
 
     def trials_dataframe(self) -> pandas.DataFrame:
         """Give the trials as a pandas data frame, a row for each."""
@@ -266,11 +279,13 @@ class _Run:
         study: Study,
         objective: Objective,
         n_trials: int | None,
+        budget: int | None,
         timeout: float | None,
         catch: type[Exception] | tuple[type[Exception], ...],
         callbacks: list[Callback],
     ) -> None:
         self.study = study
+        self.budget = budget
         self.objective = objective
         self.left = math.inf if n_trials is None else n_trials
         self.until = math.inf if timeout is None else time.monotonic() + timeout
@@ -282,10 +297,25 @@ class _Run:
         with self.lock:
             self.left = 0
 
+    def all(self, n_jobs: int) -> None:
+        if n_jobs == 1:
+            self.work()
+            return
+        with ThreadPoolExecutor(n_jobs, thread_name_prefix="atune") as pool:
+            workers = [pool.submit(self.work) for _ in range(n_jobs)]
+            try:
+                wait(workers, return_when=FIRST_EXCEPTION)
+            finally:
+                # A failed worker, or Ctrl-C, ends the others after their trials.
+                if not all(worker.done() and worker.exception() is None for worker in workers):
+                    self.end()
+        for worker in workers:
+            worker.result()
+
     def work(self) -> None:
         while self._take():
             try:
-                trial = self.study.ask()
+                trial = Trial(self.study, self.study._native.ask_any(self.budget))
             except (BudgetSpentError, SamplerSpentError, StoppedError) as reason:
                 _log.info("%s", reason)
                 return

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from atune.errors import ConflictError, MisuseError
+from atune._distributions import (
+    BoolDistribution,
+    CategoricalDistribution,
+    Choice,
+    Distribution,
+    FloatDistribution,
+    IntDistribution,
+    number,
+    read,
+    read_value,
+    spelled,
+    spelled_value,
+)
+from atune.errors import MisuseError
 
 if TYPE_CHECKING:
     from atune._study import Study
     from daybook._native import NativeTrial
-
-#: What a categorical parameter can be.
-Choice = None | bool | int | float | str
 
 CONSTRAINTS = "constraints"
 
@@ -73,29 +82,21 @@ class Trial:
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
     ) -> float:
         """Suggest a number from ``low`` to ``high``, both included."""
-        if step is not None:
-            # An end between two steps is no value, as in Optuna.
-            high = _on_step(low, high, step)
-        bounds = {"low": float(low), "high": float(high), "log": log}
-        value: float = self._suggest(name, {"Float": {**bounds, "step": step}})
+        value: float = self._suggest(name, FloatDistribution(low, high, log, step))
         return value
 
     def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
         """Suggest a whole number from ``low`` to ``high``, both included."""
-        if step > 1 and high >= low:
-            high -= (high - low) % step
-        bounds = {"low": int(low), "high": int(high), "log": log}
-        value: int = self._suggest(name, {"Int": {**bounds, "step": None if step == 1 else step}})
+        value: int = self._suggest(name, IntDistribution(low, high, log, step))
         return value
 
     def suggest_bool(self, name: str) -> bool:
         """Suggest a truth value."""
-        return bool(self._suggest(name, "Bool"))
+        return bool(self._suggest(name, BoolDistribution()))
 
     def suggest_categorical(self, name: str, choices: Sequence[Choice]) -> Any:
         """Suggest one of a list of plain values: text, numbers, truth values and ``None``."""
-        listed = [_choice(name, choice) for choice in choices]
-        place = self._draw(name, {"Cat": {"choices": {"version": 1, "choices": listed}}})
+        place = self._draw(name, CategoricalDistribution(choices))
         self._params[name] = choices[place]
         return choices[place]
 
@@ -119,10 +120,10 @@ class Trial:
         """Record how a constraint is met: it is when ``value`` is not above 0."""
         self._native.set_constraint(name, float(value))
 
-    def _draw(self, name: str, dist: str | dict[str, Any]) -> Any:
-        return self._native.suggest(name, dist)
+    def _draw(self, name: str, dist: Distribution) -> Any:
+        return self._native.suggest(name, spelled(name, dist))
 
-    def _suggest(self, name: str, dist: str | dict[str, Any]) -> Any:
+    def _suggest(self, name: str, dist: Distribution) -> Any:
         value = self._draw(name, dist)
         self._params[name] = value
         return value
@@ -140,8 +141,8 @@ class FrozenTrial:
     """Its final values, one per objective."""
     params: dict[str, Any]
     """Its parameters."""
-    distributions: dict[str, Any]
-    """What they were drawn from, as the journal spells it."""
+    distributions: dict[str, Distribution]
+    """What they were drawn from."""
     intermediate_values: dict[int, float]
     """What it reported of its first objective, by step."""
     user_attrs: dict[str, Any]
@@ -182,14 +183,15 @@ class FrozenTrial:
 
 def frozen(raw: dict[str, Any]) -> FrozenTrial:
     """Make a trial of what the native module says of it."""
+    distributions = {name: read(dist) for name, dist, _ in raw["params"]}
     attrs = dict(raw["user_attrs"])
     constraints = attrs.pop(CONSTRAINTS, None)
     return FrozenTrial(
         number=raw["number"],
         state=TrialState(raw["state"]),
         values=raw["values"],
-        params={name: _plain(dist, value) for name, dist, value in raw["params"]},
-        distributions={name: dist for name, dist, _ in raw["params"]},
+        params={name: read_value(distributions[name], value) for name, _, value in raw["params"]},
+        distributions=distributions,
         intermediate_values={step: values[0] for step, values in raw["reports"]},
         user_attrs={key: value for key, value in attrs.items() if not key.startswith("atune:")},
         constraints={name: float(value) for name, value in (constraints or {}).items()},
@@ -205,29 +207,61 @@ def _moment(millis: int | None) -> datetime | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
 
 
-def _plain(dist: Any, value: dict[str, Any]) -> Any:
-    ((kind, inner),) = value.items()
-    if kind != "Cat":
-        return float(inner) if kind == "F64" else inner
-    choice = dist["Cat"]["choices"]["choices"][inner]["value"]
-    return float(choice["value"]) if choice["type"] == "float" else choice["value"]
+def create_trial(
+    *,
+    state: TrialState = TrialState.COMPLETE,
+    value: float | None = None,
+    values: Sequence[float] | None = None,
+    params: Mapping[str, Any] | None = None,
+    distributions: Mapping[str, Distribution] | None = None,
+    user_attrs: Mapping[str, Any] | None = None,
+    intermediate_values: Mapping[int, float] | None = None,
+    constraints: Mapping[str, float] | None = None,
+    error: str | None = None,
+) -> FrozenTrial:
+    """Make a trial that was run elsewhere, for :meth:`Study.add_trial`."""
+    if value is not None and values is not None:
+        raise MisuseError("give value or values, not both")
+    params, distributions = dict(params or {}), dict(distributions or {})
+    if params.keys() != distributions.keys():
+        odd = sorted(params.keys() ^ distributions.keys())
+        raise MisuseError(f"parameters and distributions name others: {', '.join(odd)}")
+    if value is not None:
+        values = [value]
+    return FrozenTrial(
+        number=-1,
+        state=state,
+        values=None if values is None else [float(v) for v in values],
+        params=params,
+        distributions=distributions,
+        intermediate_values=dict(intermediate_values or {}),
+        user_attrs=dict(user_attrs or {}),
+        constraints={name: float(v) for name, v in (constraints or {}).items()},
+        error=error,
+        datetime_start=None,
+        datetime_complete=None,
+        retry_of=None,
+        _trial_id=-1,
+    )
 
 
-def _choice(name: str, choice: Choice) -> dict[str, Any]:
-    kinds = {str: "string", bool: "bool", int: "int", float: "float", type(None): "null"}
-    kind = kinds.get(type(choice))
-    if kind is None:
-        raise ConflictError(
-            f"parameter {name!r}: {choice!r} is no plain value; choose by a name for it and look it up"
-        )
-    value: Any = choice
-    if isinstance(choice, float) and not math.isfinite(choice):
-        value = "NaN" if math.isnan(choice) else "Infinity" if choice > 0 else "-Infinity"
-    return {"label": str(choice), "value": {"type": kind, "value": value}}
-
-
-def _on_step(low: float, high: float, step: float) -> float:
-    if not (step > 0 and math.isfinite(high) and math.isfinite(low) and high >= low):
-        return high
-    steps = math.floor((high - low) / step + 1e-8)
-    return min(high, low + steps * step)
+def finished(trial: FrozenTrial) -> dict[str, Any]:
+    """Give a trial that has ended as the native module takes it."""
+    if not trial.state.is_finished():
+        raise MisuseError(f"a trial that is {trial.state.name} has not ended: enqueue its parameters instead")
+    if trial.state is TrialState.COMPLETE and trial.values is None:
+        raise MisuseError("a complete trial has values")
+    params = []
+    for name, value in trial.params.items():
+        dist = trial.distributions[name]
+        spelling = spelled_value(name, dist, value)
+        params.append({"name": name, "dist": spelled(name, dist), "value": spelling})
+    return {
+        "state": trial.state.value,
+        "values": None if trial.values is None else [number(value) for value in trial.values],
+        "params": params,
+        "reports": [(step, [number(value)]) for step, value in sorted(trial.intermediate_values.items())],
+        "user_attrs": trial.user_attrs,
+        "constraints": {name: number(value) for name, value in trial.constraints.items()},
+        "error": trial.error or "",
+    }

@@ -21,6 +21,7 @@ attribute                              what it holds
 ``optuna:start``, ``optuna:complete``  when a trial began and ended, where that is not when it was written
 ``optuna:name``                        of a study: its name, where the journal could not take it
 ``optuna:deleted``                     of a study: true once it was deleted
+``optuna:heartbeat``                   when its worker last said that a trial is alive, in milliseconds
 =====================================  =============================================================
 
 A value that JSON cannot hold as it is, such as NaN, is an object with the one member ``optuna:json``: its
@@ -29,13 +30,15 @@ text as Python's ``json`` writes it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
 import os
 import threading
+import time
 import uuid
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -50,11 +53,12 @@ from optuna.distributions import (
 )
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
+from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.study import Study, StudyDirection
 from optuna.study._frozen import FrozenStudy
 from optuna.trial import FrozenTrial, TrialState
 
-from atune.errors import EndedError, NameTakenError, UnknownTrialError, WrongFromError
+from atune.errors import EndedError, MisuseError, NameTakenError, UnknownTrialError, WrongFromError
 from daybook._native import StudyFile, param_fits
 
 __all__ = ["AtuneStorage"]
@@ -67,6 +71,7 @@ _START = "optuna:start"
 _COMPLETE = "optuna:complete"
 _NAME = "optuna:name"
 _DELETED = "optuna:deleted"
+_HEARTBEAT = "optuna:heartbeat"
 _JSON = "optuna:json"
 _RESERVED = ("optuna:", "atune:")
 
@@ -91,17 +96,36 @@ _WORDS = {direction: word for word, direction in _DIRECTIONS.items()}
 _Change = dict[str, Any]
 
 
-class AtuneStorage(BaseStorage):
+class AtuneStorage(BaseStorage, BaseHeartbeat):
     """An Optuna storage on a study file, which is created when it does not exist.
 
     ``durability`` is ``"full"``, where what was acknowledged survives a power cut, or ``"process"``,
     where it survives the end of the process. Threads may share a storage; a forked process opens the file
     again by itself.
+
+    With a ``heartbeat_interval``, in whole seconds, ``optimize`` says so often that its trials are alive, and
+    fails those of others that were silent for longer than ``grace_period``, by default twice the interval.
+    ``heartbeat_stale_trial_callback`` is called for each of these, such as Optuna's
+    ``RetryHeartbeatStaleTrialCallback``. Trials that never had a heartbeat are left alone.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, durability: str = "full") -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: str = "full",
+        heartbeat_interval: int | None = None,
+        grace_period: int | None = None,
+        heartbeat_stale_trial_callback: Callable[[Study, FrozenTrial], None] | None = None,
+    ) -> None:
+        for name, seconds in (("heartbeat_interval", heartbeat_interval), ("grace_period", grace_period)):
+            if seconds is not None and seconds <= 0:
+                raise MisuseError(f"{name} is {seconds}: a number of seconds above 0")
         self._path = os.fspath(path)
         self._durability = durability
+        self._heartbeat_interval = heartbeat_interval
+        self._grace_period = grace_period
+        self._stale_callback = heartbeat_stale_trial_callback
         self._open()
 
     def _open(self) -> None:
@@ -114,11 +138,19 @@ class AtuneStorage(BaseStorage):
         self._trials: dict[int, FrozenTrial] = {}
         self._study_of: dict[int, int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
+        # When the workers of running trials last said that they are alive.
+        self._heartbeats: dict[int, int] = {}
         # The first distribution of each parameter of a study.
         self._distributions: dict[int, dict[str, BaseDistribution]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_reopen, (self._path, self._durability))
+        options = {
+            "durability": self._durability,
+            "heartbeat_interval": self._heartbeat_interval,
+            "grace_period": self._grace_period,
+            "heartbeat_stale_trial_callback": self._stale_callback,
+        }
+        return (_reopen, (self._path, options))
 
     # Reading ------------------------------------------------------------------------------------------
 
@@ -132,6 +164,11 @@ class AtuneStorage(BaseStorage):
             study = raw["study"]
             frozen = _frozen(raw)
             self._trials[raw["id"]] = frozen
+            heartbeat = raw["user_attrs"].get(_HEARTBEAT)
+            if heartbeat is None or frozen.state.is_finished():
+                self._heartbeats.pop(raw["id"], None)
+            else:
+                self._heartbeats[raw["id"]] = heartbeat
             self._study_of[raw["id"]] = study
             self._numbers.setdefault(study, {})[raw["number"]] = raw["id"]
             known = self._distributions.setdefault(study, {})
@@ -369,9 +406,45 @@ class AtuneStorage(BaseStorage):
             trials = [trial for trial in trials if trial.state in states]
         return copy.deepcopy(trials) if deepcopy else trials
 
+    # Heartbeats ---------------------------------------------------------------------------------------
 
-def _reopen(path: str, durability: str) -> AtuneStorage:
-    return AtuneStorage(path, durability=durability)
+    def record_heartbeat(self, trial_id: int) -> None:
+        """Say that the trial is alive; of one that has ended nothing is said any more."""
+        with self._fresh():
+            if self._trial(trial_id).state != TrialState.RUNNING:
+                return
+            with contextlib.suppress(UpdateFinishedTrialError):
+                self._change(trial_id, [_attr(_HEARTBEAT, _millis())])
+
+    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+        interval = self._heartbeat_interval
+        if interval is None:
+            return []
+        grace = 2 * interval if self._grace_period is None else self._grace_period
+        with self._fresh():
+            self._study(study_id)
+            oldest = _millis() - 1000 * grace
+            return [
+                trial_id
+                for trial_id, heartbeat in self._heartbeats.items()
+                if heartbeat < oldest and self._study_of[trial_id] == study_id
+            ]
+
+    def get_heartbeat_interval(self) -> int | None:
+        """Give the seconds between heartbeats, if there are any."""
+        return self._heartbeat_interval
+
+    def get_heartbeat_stale_trial_callback(self) -> Callable[[Study, FrozenTrial], None] | None:
+        """Give what is called for trials that went stale."""
+        return self._stale_callback
+
+
+def _millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _reopen(path: str, options: dict[str, Any]) -> AtuneStorage:
+    return AtuneStorage(path, **options)
 
 
 # To the journal ---------------------------------------------------------------------------------------

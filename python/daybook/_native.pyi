@@ -534,6 +534,12 @@ class NativeStudy:
     def ask(self, budget: int | None = None) -> NativeTrial:
         """Start a trial, if the study has fewer than ``budget`` of them."""
 
+    def ask_any(self, budget: int | None = None) -> NativeTrial:
+        """Start a trial as `ask` does, or else one that a dead worker left to be tried again."""
+
+    def add(self, trial: dict[str, Any]) -> int:
+        """Add a trial that was run elsewhere, and give its identity."""
+
     def tell(
         self,
         trial: NativeTrial,
@@ -566,6 +572,9 @@ class NativeStudy:
 
     def set_budget(self, trials: int | None) -> None:
         """Say how many trials the study is to have: what sampler and scheduler plan with."""
+
+    def check_process(self) -> None:
+        """Raise in a forked child, before any lock is taken that a thread of the parent may have held."""
 
     def fail_stale(self, grace: float) -> int:
         """Fail running trials whose owner fell silent for so many seconds; how many there were."""

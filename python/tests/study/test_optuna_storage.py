@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -133,6 +134,64 @@ def test_a_killed_worker_does_not_hold_the_others_up(path):
     study.optimize(objective, n_trials=1)
     assert time.monotonic() - begun < 30
     assert sum(trial.state == TrialState.RUNNING for trial in study.trials) <= 1
+
+
+HEARTBEATS = {"heartbeat_interval": 1, "grace_period": 2}
+
+
+def test_the_trial_of_a_killed_worker_is_failed_and_tried_again(path):
+    retry = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=1)
+    storage = AtuneStorage(path, heartbeat_stale_trial_callback=retry, **HEARTBEATS)
+    study = optuna.create_study(storage=storage, study_name="s")
+    script = (
+        "import time, optuna\nfrom atune.optuna import AtuneStorage\n"
+        f"storage = AtuneStorage({str(path)!r}, heartbeat_interval=1)\n"
+        "def hangs(trial):\n"
+        "    trial.suggest_float('x', 0, 1)\n"
+        "    print('go', flush=True)\n"
+        "    time.sleep(100)\n"
+        "optuna.load_study(storage=storage, study_name='s').optimize(hangs)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as worker:
+        assert worker.stdout.readline() == b"go\n"
+        deadline = time.monotonic() + 100
+        while not (beaten := json.loads(storage_attrs(path)).get("optuna:heartbeat")):
+            assert time.monotonic() < deadline
+        # It is renewed, and as long as it is nobody takes the trial.
+        while json.loads(storage_attrs(path))["optuna:heartbeat"] == beaten:
+            assert time.monotonic() < deadline
+        assert storage._get_stale_trial_ids(study._study_id) == []
+        worker.kill()
+    while study.trials[0].state == TrialState.RUNNING:
+        assert time.monotonic() < deadline
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    failed, *others = study.trials
+    assert failed.state == TrialState.FAIL
+    again = [trial for trial in others if retry.retried_trial_number(trial) == 0]
+    assert [trial.params for trial in again] == [failed.params]
+    assert again[0].state == TrialState.COMPLETE
+    assert not failed.user_attrs
+
+
+def storage_attrs(path):
+    """Give the attributes of the first trial as the journal has them."""
+    from daybook._native import StudyFile
+
+    _, trials = StudyFile(str(path), create=False).changes_since(0)
+    return json.dumps(trials[0]["user_attrs"])
+
+
+def test_without_heartbeats_no_trial_goes_stale(path):
+    storage = AtuneStorage(path)
+    study = optuna.create_study(storage=storage)
+    study.ask()
+    assert storage.get_heartbeat_interval() is None
+    assert storage._get_stale_trial_ids(study._study_id) == []
+    with pytest.raises(ValueError):
+        AtuneStorage(path, heartbeat_interval=0)
+    again = pickle.loads(pickle.dumps(AtuneStorage(path, **HEARTBEATS)))
+    assert again.get_heartbeat_interval() == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -3,6 +3,7 @@
 import logging
 import math
 import multiprocessing
+import os
 import subprocess
 import sys
 import threading
@@ -295,6 +296,86 @@ def test_the_program_reads_what_python_wrote_and_the_other_way_round(path, daybo
     assert "rate" in daybook("study", "trials", path)
 
 
+def test_a_budget_is_of_the_study_and_calls_do_what_is_missing(path):
+    study = create_study(path)
+    study.optimize(objective, budget=6, n_jobs=3)
+    load_study(path).optimize(objective, budget=9)
+    study.optimize(objective, budget=9)
+    assert [trial.number for trial in study.trials] == list(range(9))
+    study.optimize(objective, n_trials=2, budget=20)
+    assert len(study.trials) == 11
+    with pytest.raises(RuntimeError, match="11"):
+        study.ask(budget=11)
+
+
+def test_added_trials_are_kept_whole_and_count(path):
+    study = create_study(path)
+    study.optimize(objective, n_trials=3)
+    other = create_study(path.with_name("other.atj"), sampler="tpe")
+    for trial in study.trials:
+        other.add_trial(trial)
+    told = [(t.params, t.distributions, t.values, t.state) for t in study.trials]
+    assert [(t.params, t.distributions, t.values, t.state) for t in other.trials] == told
+    made = atune.create_trial(
+        params={"x": 0.5, "kind": None, "flag": True, "n": 3},
+        distributions={
+            "x": atune.FloatDistribution(0, 1),
+            "kind": atune.CategoricalDistribution(["a", None]),
+            "flag": atune.BoolDistribution(),
+            "n": atune.IntDistribution(1, 8),
+        },
+        value=-50.0,
+        intermediate_values={1: 2.0},
+        user_attrs={"who": "me"},
+        constraints={"room": -1.0},
+    )
+    fresh = create_study(path.with_name("fresh.atj"))
+    fresh.add_trial(made)
+    kept = fresh.best_trial
+    assert (kept.params, kept.value, kept.number) == (made.params, -50.0, 0)
+    assert (kept.intermediate_values, kept.user_attrs) == ({1: 2.0}, {"who": "me"})
+    assert kept.constraints == {"room": -1.0}
+    fresh.optimize(lambda trial: trial.suggest_float("x", 0, 1), budget=1)
+    assert len(fresh.trials) == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"params": {"x": 1.0}, "value": 1.0},
+        {"value": 1.0, "values": [1.0]},
+        {"params": {"x": 2.0}, "distributions": {"x": atune.FloatDistribution(0, 1)}, "value": 1.0},
+        {"params": {"x": "z"}, "distributions": {"x": atune.CategoricalDistribution(["a"])}, "value": 1.0},
+        {"params": {"x": True}, "distributions": {"x": atune.CategoricalDistribution([1])}, "value": 1.0},
+        {"params": {"x": 1.0}, "distributions": {"x": "uniform"}, "value": 1.0},
+        {"values": [1.0, 2.0]},
+        {"value": math.nan},
+        {},
+        {"state": TrialState.RUNNING},
+        {"value": 1.0, "user_attrs": {"atune:own": 1}},
+    ],
+)
+def test_a_trial_that_is_not_whole_is_not_added(path, made):
+    study = create_study(path)
+    with pytest.raises(ValueError):
+        study.add_trial(atune.create_trial(**made))
+    assert study.trials == []
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [({"n_trials": 4}, "4/4"), ({"budget": 6}, "6/6"), ({"timeout": 0.1}, "s")],
+)
+def test_a_progress_bar_tells_how_far_a_run_is(path, capfd, options, shown):
+    pytest.importorskip("tqdm")
+    study = create_study(path)
+    study.optimize(objective, n_trials=2)
+    study.optimize(objective, show_progress_bar=True, n_jobs=2, **options)
+    said = capfd.readouterr().err
+    assert shown in said
+    assert "best" in said
+
+
 def work(path, count, at_once=1):
     study = load_study(path, max_attempts=3, heartbeat_interval=0.2, grace=1.5)
     study.optimize(objective, n_trials=count, n_jobs=at_once)
@@ -333,3 +414,70 @@ def test_the_trial_of_a_killed_process_is_failed_and_tried_again(path):
     again = study.trials[1]
     assert again.state is TrialState.COMPLETE
     assert again.retry_of == study.trials[0]._trial_id
+
+
+FORKS = """
+import os, signal, sys, threading, warnings
+import atune
+
+warnings.simplefilter("ignore", DeprecationWarning)
+atune.set_verbosity(40)
+path = sys.argv[1]
+study = atune.create_study(None if path == "memory" else path, seed=1)
+shared = study.ask()
+step = iter(range(10**9))
+
+
+def objective(trial):
+    shared.report(0.5, next(step))
+    return trial.suggest_float("x", 0, 1)
+
+
+runner = threading.Thread(target=lambda: study.optimize(objective, n_jobs=3))
+runner.start()
+uses = [
+    study.ask,
+    lambda: study.trials,
+    lambda: study.best_trial,
+    lambda: study.optimize(objective, n_trials=1),
+    lambda: study.enqueue_trial({"x": 0.5}),
+    lambda: study.set_user_attr("key", 1),
+    lambda: study.tell(shared, 0.5),
+    lambda: shared.suggest_float("y", 0, 1),
+    lambda: shared.report(0.5, 1),
+    shared.should_prune,
+    study.stop,
+]
+for round in range(8):
+    child = os.fork()
+    if child == 0:
+        # Whoever waits for a lock that nobody holds is killed by this.
+        signal.alarm(20)
+        code = 0
+        for use in uses:
+            try:
+                use()
+                code = 1
+            except atune.errors.ForkedError as error:
+                code = code if str(os.getppid()) in str(error) else 2
+        if path != "memory":
+            again = atune.load_study(path)
+            again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+            assert len(again.trials) > 1
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0, f"round {round}"
+study.stop()
+runner.join()
+print(len(study.trials))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_a_child_forked_from_a_process_with_threads_is_told_to_open_the_study_again(path, where):
+    place = "memory" if where == "memory" else str(path)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, place], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use durable::Clock;
 
-use super::{Plan, Result, Storage};
+use super::{Plan, Result, Storage, StorageError};
 use crate::replica::{Refusal, Replica};
 use crate::storage::journal::record::OpLine;
 use crate::trial::WorkerId;
@@ -15,6 +15,7 @@ pub struct MemoryStorage {
     replica: RwLock<Replica>,
     clock: Arc<dyn Clock>,
     worker: WorkerId,
+    process: u32,
 }
 
 impl MemoryStorage {
@@ -24,6 +25,17 @@ impl MemoryStorage {
             replica: RwLock::new(Replica::new()),
             clock,
             worker,
+            process: std::process::id(),
+        }
+    }
+
+    /// A forked child has a copy that nobody shares, and whose lock a thread of the parent may have held.
+    fn check_process(&self) -> Result<()> {
+        let process = self.process;
+        if process == std::process::id() {
+            Ok(())
+        } else {
+            Err(StorageError::Forked { process })
         }
     }
 }
@@ -33,6 +45,7 @@ impl Storage for MemoryStorage {
         &self,
         plans: &mut [&mut Plan<'_>],
     ) -> Result<Vec<std::result::Result<u64, Refusal>>> {
+        self.check_process()?;
         // A refused operation leaves no trace, so a panic elsewhere leaves the replica whole too.
         let mut replica = self.replica.write().unwrap_or_else(PoisonError::into_inner);
         let mut commit = |plan: &mut Plan<'_>| {
@@ -51,6 +64,7 @@ impl Storage for MemoryStorage {
     }
 
     fn read(&self, look: &mut dyn FnMut(&Replica)) -> Result<()> {
+        self.check_process()?;
         look(&self.replica.read().unwrap_or_else(PoisonError::into_inner));
         Ok(())
     }

@@ -43,6 +43,14 @@ pub enum StorageError {
         /// The names that exist.
         existing: Vec<String>,
     },
+    /// A storage in memory came from another process, by a fork. It is that process's alone.
+    #[error(
+        "the study is in the memory of process {process}, which this one was forked from; keep it in a file to share it"
+    )]
+    Forked {
+        /// The process that it belongs to.
+        process: u32,
+    },
     /// The journal under the storage.
     #[error(transparent)]
     Journal(#[from] journal::JournalError),

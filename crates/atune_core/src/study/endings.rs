@@ -30,6 +30,7 @@ impl Study {
 
     /// Does what the ending of one of its own trials left to do.
     pub(super) fn drive(&self, fence: Fence, state: TrialState) -> Result<()> {
+        self.check_process()?;
         let intent = self.intent();
         let may_retry = state == TrialState::Failed && self.shared.retry.max_attempts > 1;
         // Nothing is owed: closing the outbox would be a record without a use.
@@ -48,6 +49,7 @@ impl Study {
     /// Does what others left, from time to time: those that died, or whose trials went
     /// stale. When it is forced, trials that are stale now are failed first.
     pub(super) fn drive_others(&self, is_forced: bool) -> Result<()> {
+        self.check_process()?;
         let now = self.shared.clock.mono_ns();
         let due = self.shared.drive_at_ns.load(Ordering::Relaxed);
         if now < due && !is_forced {

@@ -154,6 +154,15 @@ impl Study {
         &self.shared.stop
     }
 
+    /// Refuses in a child that was forked off the process that opened the study: it has none of the threads,
+    /// and a lock that one of them held stays held. Every call that takes a lock asks this first.
+    ///
+    /// # Errors
+    /// [`StudyError::Worker`] with the storage's error, in such a child.
+    pub fn check_process(&self) -> Result<()> {
+        Ok(self.worker().check_process()?)
+    }
+
     /// Tells sampler and scheduler how many trials the study is to have. It refuses nothing: that does the
     /// budget of [`ask_within`](Self::ask_within).
     pub fn set_budget(&self, trials: Option<u64>) {
@@ -178,6 +187,7 @@ impl Study {
 
     /// Takes in what changed in the storage.
     fn refresh(&self) -> Result<()> {
+        self.check_process()?;
         let shared = &*self.shared;
         let mut seen = shared.seen.write().unwrap_or_else(PoisonError::into_inner);
         let mut changes = None;

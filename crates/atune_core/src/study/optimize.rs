@@ -145,14 +145,10 @@ where
             if self.is_over() {
                 return;
             }
-            let trial = match self.study.ask_within(self.options.trials) {
+            let trial = match self.study.ask_any_within(self.options.trials) {
                 Ok(trial) => trial,
                 Err(StudyError::BudgetSpent { .. } | StudyError::SamplerSpent { .. }) => {
-                    match self.last_of_others() {
-                        Ok(Some(trial)) => trial,
-                        Ok(None) => return self.end(Ended::BudgetSpent),
-                        Err(error) => return self.fail(error),
-                    }
+                    return self.end(Ended::BudgetSpent);
                 }
                 Err(StudyError::Stopped { reason }) => return self.end(Ended::Stopped(reason)),
                 Err(error) => return self.fail(error),
@@ -160,16 +156,6 @@ where
             if let Err(error) = self.run(trial) {
                 return self.fail(error);
             }
-        }
-    }
-
-    /// With the budget spent, a trial that a dead worker left to be tried again.
-    fn last_of_others(&self) -> Result<Option<Trial>> {
-        self.study.drive_others(true)?;
-        match self.study.ask_within(self.options.trials) {
-            Ok(trial) => Ok(Some(trial)),
-            Err(StudyError::BudgetSpent { .. } | StudyError::SamplerSpent { .. }) => Ok(None),
-            Err(error) => Err(error),
         }
     }
 

@@ -82,6 +82,21 @@ impl Study {
         Ok(Trial::new(self.clone(), handle, serde_json::Map::new()))
     }
 
+    /// As [`ask_within`](Self::ask_within); with the budget spent, a trial that a dead worker left to be tried
+    /// again, if its heartbeat is old enough by now.
+    ///
+    /// # Errors
+    /// As [`ask_within`](Self::ask_within).
+    pub fn ask_any_within(&self, budget: Option<u64>) -> Result<Trial> {
+        match self.ask_within(budget) {
+            Err(StudyError::BudgetSpent { .. } | StudyError::SamplerSpent { .. }) => {
+                self.drive_others(true)?;
+                self.ask_within(budget)
+            }
+            asked => asked,
+        }
+    }
+
     /// Claims a trial that its worker released, if there is one.
     fn claim_released(&self) -> Result<Option<TrialHandle>> {
         let released: Vec<TrialId> = {

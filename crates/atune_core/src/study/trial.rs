@@ -76,8 +76,10 @@ impl Trial {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Drawn> {
-        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What was drawn so far, unless this is a forked child, where a thread that is not there may have it.
+    fn lock(&self) -> Result<MutexGuard<'_, Drawn>> {
+        self.study.check_process()?;
+        Ok(self.drawn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Its study.
@@ -162,7 +164,7 @@ impl Trial {
     /// - [`StudyError::Sampler`], [`StudyError::Worker`], [`StudyError::Storage`].
     pub fn suggest(&self, name: &str, dist: &Distribution) -> Result<ParamValue> {
         dist.check().map_err(|fault| space(name, dist, fault))?;
-        let mut drawn = self.lock();
+        let mut drawn = self.lock()?;
         if let Some((first, value)) = drawn.asked.get(name) {
             // A claim after a pause may find a list of choices that has grown meanwhile.
             let is_same = matches!(
@@ -257,7 +259,7 @@ impl Trial {
     pub fn report_all(&self, step: u64, values: &[f64]) -> Result<()> {
         let values: Vec<JsonF64> = values.iter().copied().map(JsonF64).collect();
         self.handle.report(step, &values)?;
-        self.lock().reports.push((step, values.as_slice().into()));
+        self.lock()?.reports.push((step, values.as_slice().into()));
         Ok(())
     }
 
@@ -275,7 +277,7 @@ impl Trial {
     /// # Errors
     /// [`StudyError::Storage`].
     pub fn decide(&self) -> Result<Decision> {
-        let drawn = self.lock();
+        let drawn = self.lock()?;
         if drawn.reports.is_empty() {
             return Ok(Decision::Continue);
         }
@@ -293,13 +295,19 @@ impl Trial {
     }
 
     /// What it reported so far, in order, with what earlier owners did.
-    pub fn reports(&self) -> Vec<(u64, Values)> {
-        self.lock().reports.clone()
+    ///
+    /// # Errors
+    /// As [`Study::check_process`].
+    pub fn reports(&self) -> Result<Vec<(u64, Values)>> {
+        Ok(self.lock()?.reports.clone())
     }
 
     /// Its parameters so far, and those that are fixed for it.
-    pub fn params(&self) -> BTreeMap<String, ParamValue> {
-        self.lock().set.clone()
+    ///
+    /// # Errors
+    /// As [`Study::check_process`].
+    pub fn params(&self) -> Result<BTreeMap<String, ParamValue>> {
+        Ok(self.lock()?.set.clone())
     }
 
     /// Records how a constraint is met: it is when `value` is not above 0.
@@ -307,7 +315,7 @@ impl Trial {
     /// # Errors
     /// As [`report`](Self::report).
     pub fn set_constraint(&self, name: &str, value: f64) -> Result<()> {
-        let mut drawn = self.lock();
+        let mut drawn = self.lock()?;
         drawn.constraints.insert(name.to_owned(), value);
         let all = constraints::to_json(&drawn.constraints);
         drop(drawn);

@@ -176,6 +176,7 @@ impl TrialHandle {
     /// # Errors
     /// As [`flush`](Self::flush). A blob of another trial is refused, and the trial goes on.
     pub fn pause(&self, state: Option<ScopedBlob>) -> Result<()> {
+        self.shared.check_process()?;
         let trial = self.id();
         if self.slot.lock().is_over {
             return Err(WorkerError::Over { trial });
@@ -197,6 +198,7 @@ impl TrialHandle {
     /// - [`WorkerError::Storage`]: the trial has not ended, or that is uncertain. Calling again with the
     ///   same outcome does no harm either way.
     pub fn finish(&self, outcome: &Outcome, intent: &Intent) -> Result<TrialState> {
+        self.shared.check_process()?;
         let trial = self.id();
         let outcome = without_nan(outcome);
         if self.slot.lock().is_over {

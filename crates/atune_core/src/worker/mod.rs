@@ -175,17 +175,30 @@ impl Worker {
         self.shared.id
     }
 
+    /// Refuses in a child that was forked off the worker's process. Whoever has a lock of its own around the
+    /// worker asks before taking it: in the child, a thread that is not there may hold it.
+    ///
+    /// # Errors
+    /// The storage's, in such a child.
+    pub fn check_process(&self) -> Result<()> {
+        self.shared.check_process()
+    }
+
     /// Does what is due by the worker's clock: heartbeats, gathered changes, stale trials. Its
     /// thread calls this.
     ///
     /// # Errors
     /// The storage's. What could not be written is tried again later.
     pub fn tick(&self) -> Result<()> {
+        self.check_process()?;
         self.shared.tick()
     }
 
     /// What went wrong last in the worker's thread, once.
     pub fn take_error(&self) -> Option<WorkerError> {
+        if self.shared.is_forked() {
+            return None;
+        }
         self.shared.lock().error.take()
     }
 }

@@ -106,6 +106,7 @@ impl Worker {
         study: StudyId,
         budget: Option<u64>,
     ) -> Result<Option<TrialHandle>> {
+        self.check_process()?;
         let list = self.shared.lock().studies.entry(study).or_default().clone();
         let mut now = list.clone();
         // The list is kept only as of what was seen to last, which no plan knows of what it sees.

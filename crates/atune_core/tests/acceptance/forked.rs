@@ -5,12 +5,14 @@ use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use atune_core::number::JsonF64;
 use atune_core::outbox::Intent;
 use atune_core::storage::journal::{JournalError, JournalStorage};
-use atune_core::storage::{Storage, StorageError};
-use atune_core::trial::{TrialState, WorkerId};
+use atune_core::storage::{MemoryStorage, Storage, StorageError};
+use atune_core::study::{Study, StudyError, StudyOptions, Told};
+use atune_core::trial::{Direction, ResourceUnit, StudyConfig, TrialState, WorkerId};
 use atune_core::worker::{Worker, WorkerError, WorkerSettings};
 use durable::SystemClock;
 use fork::Fork;
@@ -120,4 +122,80 @@ fn a_forked_child_may_drop_what_it_inherited_and_leaves_the_trial_and_the_lease_
         trial.finish(&complete(0.5), &Intent::default()).unwrap();
         scratch.assert_intact();
     }
+}
+
+/// A study that other threads use while the process is forked.
+fn studies(scratch: &Scratch) -> [Study; 2] {
+    let memory = MemoryStorage::new(Arc::new(SystemClock::start()), WorkerId(7));
+    let config = StudyConfig {
+        name: "forked".to_owned(),
+        directions: vec![Direction::Minimize],
+        seed: 1,
+        space: None,
+        resource_unit: ResourceUnit::Steps,
+        metric_names: Vec::new(),
+    };
+    let create = |storage: Arc<dyn Storage>| {
+        Study::create(storage, &config, StudyOptions::default()).unwrap()
+    };
+    [create(Arc::new(scratch.open(1))), create(Arc::new(memory))]
+}
+
+fn is_told(error: &StudyError) -> bool {
+    let forked = |error: &StorageError| {
+        is_forked(error)
+            || matches!(error, StorageError::Forked { process } if *process != std::process::id())
+    };
+    match error {
+        StudyError::Storage(error) => forked(error),
+        StudyError::Worker(error) => {
+            matches!(&**error, WorkerError::Storage(error) if forked(error))
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn a_child_forked_while_threads_hold_locks_is_refused_at_once() {
+    let scratch = Scratch::new();
+    for study in studies(&scratch) {
+        let trial = Arc::new(study.ask().unwrap());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for nth in 0..3 {
+                let (study, trial, is_over) = (&study, &trial, &is_over);
+                scope.spawn(move || {
+                    let mut step = nth;
+                    while !is_over.load(Ordering::Relaxed) {
+                        let own = study.ask().unwrap();
+                        own.suggest_float("x", 0.0..=1.0).unwrap();
+                        trial.report(step, 0.5).unwrap();
+                        study.tell(own, Told::value(0.5)).unwrap();
+                        step += 3;
+                    }
+                });
+            }
+            for _ in 0..20 {
+                let is_refused = || {
+                    let refusals = [
+                        study.ask().err(),
+                        study.trials().err(),
+                        study.best_trial().err(),
+                        study.look(|_| ()).err(),
+                        trial.suggest_float("y", 0.0..=1.0).err(),
+                        trial.report(1, 0.5).err(),
+                        trial.reports().err(),
+                        trial.should_prune().err(),
+                        trial.set_constraint("c", 0.5).err(),
+                    ];
+                    let refused = |error: &Option<_>| error.as_ref().is_some_and(is_told);
+                    refusals.iter().all(refused)
+                };
+                assert!(in_a_child(is_refused));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(study.trials().unwrap().len() > 1);
+    }
+    scratch.assert_intact();
 }

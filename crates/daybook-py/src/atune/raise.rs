@@ -16,6 +16,7 @@ const MODULE: &str = "atune.errors";
 pub(crate) fn storage_error(py: Python<'_>, error: &StorageError) -> PyErr {
     match error {
         StorageError::Refused(refusal) => refused(py, refusal),
+        StorageError::Forked { .. } => plain(py, "ForkedError", &error.to_string()),
         StorageError::UnknownName { .. } => plain(py, "UnknownNameError", &error.to_string()),
         StorageError::Journal(error) => journal_error(py, error),
         _ => plain(py, "Error", &error.to_string()),
@@ -87,7 +88,7 @@ pub(crate) fn journal_error(py: Python<'_>, error: &JournalError) -> PyErr {
         JournalError::NotAStudy { path, .. } => ("NotAStudyError", path, None),
         JournalError::Unsupported { path, .. } => ("UnsupportedError", path, None),
         JournalError::LeaseLost { path, .. } => ("LeaseLostError", path, None),
-        JournalError::Forked { path } => ("ForkedError", path, None),
+        JournalError::Forked { path, .. } => ("ForkedError", path, None),
         JournalError::HistoryChanged { path, .. } => ("HistoryChangedError", path, None),
         _ => return plain(py, "Error", &error.to_string()),
     };

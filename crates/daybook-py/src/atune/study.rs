@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use atune_core::number::JsonF64;
 use atune_core::replica;
 use atune_core::sampler::{self, Sampler};
 use atune_core::scheduler::{self, Scheduler};
-use atune_core::space::{Distribution, ParamValue};
+use atune_core::space::{Distribution, Param, ParamValue};
 use atune_core::storage::Storage;
-use atune_core::study::{self, StudyError, StudyOptions, Told};
-use atune_core::trial::{Direction, ResourceUnit, StudyConfig, TrialId};
+use atune_core::study::{self, FinishedTrial, StudyError, StudyOptions, Told};
+use atune_core::trial::{Direction, ResourceUnit, StudyConfig, TrialId, TrialState};
 use atune_core::worker::{RetryPolicy, WorkerSettings};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -48,6 +49,44 @@ struct Component {
     options: Value,
 }
 
+/// A trial that was run elsewhere.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Added {
+    state: TrialState,
+    values: Option<Vec<JsonF64>>,
+    params: Vec<Param>,
+    reports: Vec<(u64, Vec<JsonF64>)>,
+    user_attrs: BTreeMap<String, Value>,
+    constraints: BTreeMap<String, JsonF64>,
+    error: String,
+}
+
+impl Added {
+    /// The trial, if it has ended.
+    fn finished(self) -> Option<FinishedTrial> {
+        let plain = |values: Vec<JsonF64>| values.into_iter().map(|value| value.0).collect();
+        let values = self.values.map(plain);
+        let told = match self.state {
+            TrialState::Complete => Told::Complete(values.unwrap_or_default()),
+            TrialState::Pruned => Told::Pruned(values),
+            TrialState::Failed => Told::Failed(self.error),
+            _ => return None,
+        };
+        let reports = self.reports.into_iter();
+        let constraints = self.constraints.into_iter();
+        Some(FinishedTrial {
+            params: self.params,
+            reports: reports
+                .map(|(step, values)| (step, plain(values)))
+                .collect(),
+            user_attrs: self.user_attrs,
+            constraints: constraints.map(|(name, value)| (name, value.0)).collect(),
+            told,
+        })
+    }
+}
+
 /// A study that is open.
 #[pyclass(frozen, module = "atune", name = "NativeStudy")]
 pub(crate) struct Study(study::Study);
@@ -55,6 +94,7 @@ pub(crate) struct Study(study::Study);
 /// A trial that runs; gone once it was told.
 #[pyclass(frozen, module = "atune", name = "NativeTrial")]
 pub(crate) struct Trial {
+    study: study::Study,
     id: TrialId,
     number: u64,
     trial: Mutex<Option<study::Trial>>,
@@ -178,11 +218,24 @@ impl Study {
     #[pyo3(signature = (budget=None))]
     fn ask(&self, py: Python<'_>, budget: Option<u64>) -> PyResult<Trial> {
         let trial = self.with(py, |study| study.ask_within(budget))?;
-        Ok(Trial {
-            id: trial.id(),
-            number: trial.number(),
-            trial: Mutex::new(Some(trial)),
-        })
+        Ok(self.running(trial))
+    }
+
+    /// As `ask`; with the budget spent, a trial that a dead worker left to be tried again.
+    #[pyo3(signature = (budget=None))]
+    fn ask_any(&self, py: Python<'_>, budget: Option<u64>) -> PyResult<Trial> {
+        let trial = self.with(py, |study| study.ask_any_within(budget))?;
+        Ok(self.running(trial))
+    }
+
+    /// Adds a trial that was run elsewhere; its identity.
+    fn add(&self, py: Python<'_>, trial: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let given: Added = from_python(trial)?;
+        let finished = given
+            .finished()
+            .ok_or_else(|| plain(py, "BadTrialError", "the trial has not ended"))?;
+        self.with(py, |study| study.add_trial(&finished))
+            .map(|trial| trial.0)
     }
 
     /// Ends a trial as `Complete`, `Pruned`, `Failed` or `Released`; answers the state that was recorded.
@@ -202,8 +255,7 @@ impl Study {
             "Released" => Told::Released,
             other => return Err(plain(py, "MisuseError", &format!("no ending {other:?}"))),
         };
-        let taken = py.detach(|| trial.lock().take());
-        let running = taken.ok_or_else(|| over(py, trial.number))?;
+        let running = trial.take(py)?;
         let state = self.with(py, |study| study.tell(running, told))?;
         to_python(py, &state)
     }
@@ -262,6 +314,11 @@ impl Study {
         self.0.set_budget(trials);
     }
 
+    /// Raises in a forked child. Whoever has locks of its own asks this before it takes them.
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, study::Study::check_process)
+    }
+
     /// Fails running trials whose owner fell silent for so many seconds; how many there were.
     fn fail_stale(&self, py: Python<'_>, grace: f64) -> PyResult<usize> {
         let grace = Duration::try_from_secs_f64(grace)
@@ -271,6 +328,15 @@ impl Study {
 }
 
 impl Study {
+    fn running(&self, trial: study::Trial) -> Trial {
+        Trial {
+            study: self.0.clone(),
+            id: trial.id(),
+            number: trial.number(),
+            trial: Mutex::new(Some(trial)),
+        }
+    }
+
     fn with<R: Send>(
         &self,
         py: Python<'_>,
@@ -329,7 +395,7 @@ impl Trial {
     /// What earlier attempts reported, and this one.
     fn reports(&self, py: Python<'_>) -> PyResult<Vec<(u64, Vec<f64>)>> {
         self.with(py, |trial| {
-            let reports = trial.reports().into_iter();
+            let reports = trial.reports()?.into_iter();
             let plain = reports.map(|(step, values)| (step, values.iter().map(|v| v.0).collect()));
             Ok(plain.collect())
         })
@@ -337,14 +403,22 @@ impl Trial {
 
     /// Parameters by name, as the journal spells them.
     fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let params: BTreeMap<String, ParamValue> = self.with(py, |trial| Ok(trial.params()))?;
+        let params: BTreeMap<String, ParamValue> = self.with(py, study::Trial::params)?;
         to_python(py, &params)
     }
 }
 
 impl Trial {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<study::Trial>> {
-        self.trial.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The trial, unless it was told; never in a forked child, where a thread that is not there may have it.
+    fn lock(&self) -> study::Result<MutexGuard<'_, Option<study::Trial>>> {
+        self.study.check_process()?;
+        Ok(self.trial.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn take(&self, py: Python<'_>) -> PyResult<study::Trial> {
+        py.detach(|| self.lock().map(|mut trial| trial.take()))
+            .map_err(|error| study_error(py, &error))?
+            .ok_or_else(|| over(py, self.number))
     }
 
     fn with<R: Send>(
@@ -352,9 +426,9 @@ impl Trial {
         py: Python<'_>,
         work: impl FnOnce(&study::Trial) -> study::Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| self.lock().as_ref().map(work))
-            .ok_or_else(|| over(py, self.number))?
-            .map_err(|error| study_error(py, &error))
+        py.detach(|| self.lock()?.as_ref().map(work).transpose())
+            .map_err(|error| study_error(py, &error))?
+            .ok_or_else(|| over(py, self.number))
     }
 }
 

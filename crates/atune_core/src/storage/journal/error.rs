@@ -70,10 +70,12 @@ pub enum JournalError {
         times: u32,
     },
     /// The handle came from another process, by a fork. Open the study again in this one.
-    #[error("{} was opened by another process; open it again after a fork", path.display())]
+    #[error("{} was opened in process {process}, which this one was forked from; open it again here", path.display())]
     Forked {
         /// The file.
         path: PathBuf,
+        /// The process that opened it.
+        process: u32,
     },
     /// The head went back, or leads to another history than the one that was read before.
     #[error("{} no longer contains the history that was read from it: {why}", path.display())]
@@ -139,7 +141,10 @@ impl JournalError {
                 path: path.clone(),
                 times: *times,
             },
-            Self::Forked { path } => Self::Forked { path: path.clone() },
+            Self::Forked { path, process } => Self::Forked {
+                path: path.clone(),
+                process: *process,
+            },
         }
     }
 

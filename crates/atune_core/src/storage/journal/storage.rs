@@ -338,6 +338,7 @@ impl Shared {
         }
         Err(JournalError::Forked {
             path: self.path.clone(),
+            process: self.identity.pid,
         })
     }
 
