@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from daybook._native import Durability, Recorder, RotationPolicy
+from omniloop._links import Links
 from omniloop.errors import LoopHalted, MisuseError
 
 #: Environment variables that a start record holds unless told otherwise.
@@ -62,7 +63,8 @@ class TrainingLoop:
         ``schema`` is a JSON Schema of what :meth:`tick` will be given. ``environment`` names the
         variables that the start record holds. ``principal`` is who changes parameters unless a call
         says otherwise. ``context`` is added to the start record as it is, such as ``study`` and
-        ``trial``.
+        ``trial``; what it does not say of study, trial and session is taken from the environment
+        (``OTEL_RESOURCE_ATTRIBUTES``), where ``daybook tune`` puts it.
         """
         self._recorder = Recorder(
             path,
@@ -90,12 +92,30 @@ class TrainingLoop:
             "pid": os.getpid(),
             "env": {name: os.environ[name] for name in environment if name in os.environ},
         }
-        self._recorder.record("lifecycle", {**start, **context})
+        self._links = Links.of(context)
+        self._recorder.record("lifecycle", {**start, **self._links.into(context)})
 
     @property
     def path(self) -> str:
         """The path of the journal's first file."""
         return str(self._recorder.path)
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run, which no other run has."""
+        return self._links.run_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the surroundings began (``TRACEPARENT``), in hexadecimal."""
+        return self._links.trace_id
+
+    def span_attributes(self) -> dict[str, str | int]:
+        """Give what a span of this moment should carry.
+
+        That is ``run.id`` and ``run.tick``, and study, trial and session as far as they are known.
+        """
+        return {**self._links.attributes(), "run.tick": self.current_tick}
 
     @property
     def current_tick(self) -> int:

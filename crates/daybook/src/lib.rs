@@ -18,6 +18,7 @@ mod series;
 mod sparkline;
 mod styles;
 mod text;
+mod trace_parent;
 mod verb;
 mod verdict;
 

@@ -16,6 +16,7 @@ pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod study;
 pub(crate) mod trace;
+pub(crate) mod trail;
 pub(crate) mod tune;
 pub(crate) mod verify;
 pub(crate) mod why;

@@ -9,9 +9,10 @@ use clap::Args;
 use durable::{Fs as _, RealFs};
 use omniloop_core::journal::{Durability, JournalOptions, JournalSigner};
 use omniloop_core::recorder::{
-    Closed, CommandOptions, Policy, RecorderOptions, record_command_with,
+    Closed, CommandOptions, Links, Policy, RESOURCE_VARIABLE, RecorderOptions, TRACE_VARIABLE,
+    new_run_id, record_command_with,
 };
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::host;
 use crate::amounts::{self, Rotate};
@@ -20,6 +21,7 @@ use crate::failure::{COULD_NOT, DONE, Failure, Outcome, is_io};
 use crate::keys;
 use crate::styles::{HINT, WARN};
 use crate::text::{bytes, count};
+use crate::trace_parent::TraceParent;
 
 /// Runs a command and records it: its output line by line, its signals, how it started and ended.
 ///
@@ -157,15 +159,16 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
 
 fn options(args: &RecordArgs, signer: Option<&JournalSigner>) -> Result<CommandOptions, Failure> {
     let rotation = amounts::rotation(&args.rotate).map_err(Failure::new)?;
+    let (context, environment) = links();
     Ok(CommandOptions {
         argv: args.command.clone(),
         env: args.env.clone(),
-        environment: Vec::new(),
+        environment,
         record_stdin: args.stdin,
         listener: None,
         group: None,
         tick_on: args.tick_on.clone(),
-        context: Map::new(),
+        context,
         recorder: RecorderOptions {
             journal: JournalOptions {
                 durability: args.durability,
@@ -182,6 +185,25 @@ fn options(args: &RecordArgs, signer: Option<&JournalSigner>) -> Result<CommandO
             ..RecorderOptions::default()
         },
     })
+}
+
+/// What the start record says of the run's place among others, and what the command is told of it: the
+/// surroundings' own study, trial, session and trace, and a new name for the run.
+fn links() -> (Map<String, Value>, Vec<(OsString, OsString)>) {
+    let around = |name: &str| std::env::var(name).ok();
+    let (resource, parent) = (around(RESOURCE_VARIABLE), around(TRACE_VARIABLE));
+    let links = Links {
+        run_id: Some(new_run_id()),
+        ..Links::from_environment(resource.as_deref(), parent.as_deref())
+    };
+    let attributes = links.resource_attributes(resource.as_deref());
+    let mut environment = vec![(RESOURCE_VARIABLE.into(), attributes.into())];
+    if links.trace_id.is_none() {
+        environment.push((TRACE_VARIABLE.into(), TraceParent::new().text().into()));
+    }
+    let mut context = Map::new();
+    links.add_to_start(&mut context);
+    (context, environment)
 }
 
 fn summarise(args: &RecordArgs, closed: &Closed) {

@@ -46,6 +46,8 @@ mod trace_export;
 #[cfg(test)]
 mod trace_server;
 #[cfg(test)]
+mod trail;
+#[cfg(test)]
 mod tune;
 #[cfg(test)]
 mod verify;

@@ -14,14 +14,14 @@ use crate::support::{Ran, Scratch};
 const TOKEN: &str = "0123456789abcdef";
 
 /// A server of the folder `s`.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     address: String,
     rest: Option<JoinHandle<String>>,
 }
 
 impl Served {
-    fn start(scratch: &Scratch, flags: &[&str], tokens: &str) -> Self {
+    pub(crate) fn start(scratch: &Scratch, flags: &[&str], tokens: &str) -> Self {
         let mut args = vec!["serve", "--port", "0", "--data-dir", "s"];
         args.extend(flags);
         let mut command = scratch.command(&args);
@@ -52,12 +52,12 @@ impl Served {
         }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Ends it as an operator does, so that the folder holds everything.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();

@@ -3,6 +3,7 @@
 mod command;
 mod group;
 mod lines;
+mod links;
 mod payload;
 mod queue;
 mod schema;
@@ -12,5 +13,9 @@ pub use command::{
     record_command_fed, record_command_with,
 };
 pub use group::CommandGroup;
+pub use links::{
+    Links, RESOURCE_VARIABLE, RUN_ID, RUN_TICK, SESSION_ID, STUDY_ID, TRACE_VARIABLE, TRIAL_NUMBER,
+    new_run_id,
+};
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};
 pub(crate) use schema::SchemaDeriver;

@@ -6,8 +6,8 @@
 mod attributes;
 
 use super::error::{COPIED_LEN_MAX, OtlpError, Result};
-use super::{UNKNOWN_SERVICE, double, signed};
-use crate::json::{Number, Object, Parser, write_object};
+use super::{UNKNOWN_SERVICE, double, keep_of_resource, signed, with_scope};
+use crate::json::{Number, Object, Parser, Value, write_object};
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
 
@@ -65,6 +65,10 @@ struct Spans {
 struct Resource {
     service: Option<String>,
     tenant: Option<String>,
+    /// What its spans take on.
+    kept: Object,
+    /// What that takes in memory.
+    memory: usize,
 }
 
 /// What the spans of a scope have in common.
@@ -100,13 +104,18 @@ impl Spans {
             read: read_scope,
         };
         self.level(parser, &reader, "spans", |spans, parser, scope: &Scope| {
-            let len = len_u64(scope.text_len + service.len() + tenant.len());
+            let joined = (!resource.kept.is_empty())
+                .then(|| with_scope(&resource.kept, scope.attributes.clone()));
+            let (attributes, text_len) =
+                joined.unwrap_or_else(|| (scope.attributes.clone(), scope.text_len));
+            let len = len_u64(text_len + service.len() + tenant.len());
             spans.copied_len = spans.copied_len.saturating_add(len);
             if spans.copied_len > COPIED_LEN_MAX {
                 return Err(OtlpError::TooLarge);
             }
-            parser.charge(size_of::<Span>() + scope.memory + service.len() + tenant.len())?;
-            let mut span = read_span(parser, scope.attributes.clone())?;
+            let memory = scope.memory + resource.memory;
+            parser.charge(size_of::<Span>() + memory + service.len() + tenant.len())?;
+            let mut span = read_span(parser, attributes)?;
             service.clone_into(&mut span.service);
             tenant.clone_into(&mut span.tenant);
             spans.spans.push(span);
@@ -170,7 +179,10 @@ fn read_resource(parser: &mut Parser<'_>) -> Result<Resource> {
             let place = match key.as_ref() {
                 "service.name" => &mut resource.service,
                 "traza.tenant" => &mut resource.tenant,
-                _ => return,
+                _ => {
+                    keep_of_resource(&mut resource.kept, &key, value.into_value());
+                    return;
+                }
             };
             // Of several, the first that is a text.
             if place.is_none() {
@@ -182,6 +194,12 @@ fn read_resource(parser: &mut Parser<'_>) -> Result<Resource> {
     if !tenant.is_empty() && !is_tenant_name(tenant) {
         let what = "must be lower-case [a-z0-9][a-z0-9._-], at most 64 bytes";
         return Err(wrong("resource.attributes[traza.tenant]", what));
+    }
+    if !resource.kept.is_empty() {
+        let mut text = String::new();
+        write_object(&resource.kept, &mut text);
+        // One node of a map, and its texts.
+        resource.memory = 11 * size_of::<(String, Value)>() + text.len();
     }
     Ok(resource)
 }

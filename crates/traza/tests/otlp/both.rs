@@ -146,17 +146,23 @@ fn resource_spans() -> impl Strategy<Value = ResourceSpans> {
     let identity = (
         option::of(any_value()),
         option::of("[a-z0-9][a-z0-9._-]{0,10}"),
+        vec(
+            ("(run|study|session)\\.id|trial\\.number", any_value()),
+            0..3,
+        ),
     );
-    let resource = (attributes(), identity).prop_map(|(mut attributes, (service, tenant))| {
-        let service = service.map(|value| key_value(("service.name".to_owned(), value)));
-        attributes.extend(service);
-        let tenant = tenant.map(|name| some(Value::StringValue(name)));
-        attributes.extend(tenant.map(|value| key_value(("traza.tenant".to_owned(), value))));
-        Resource {
-            attributes,
-            ..Resource::default()
-        }
-    });
+    let resource =
+        (attributes(), identity).prop_map(|(mut attributes, (service, tenant, links))| {
+            attributes.extend(links.into_iter().map(key_value));
+            let service = service.map(|value| key_value(("service.name".to_owned(), value)));
+            attributes.extend(service);
+            let tenant = tenant.map(|name| some(Value::StringValue(name)));
+            attributes.extend(tenant.map(|value| key_value(("traza.tenant".to_owned(), value))));
+            Resource {
+                attributes,
+                ..Resource::default()
+            }
+        });
     (option::of(resource), vec(scope_spans(), 0..3)).prop_map(|(resource, scope_spans)| {
         ResourceSpans {
             resource,

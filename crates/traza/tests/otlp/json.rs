@@ -57,6 +57,33 @@ fn a_span_takes_its_service_and_tenant_from_the_resource_and_its_scope_lies_bene
 }
 
 #[test]
+fn what_links_a_resource_to_studies_and_runs_lies_beneath_scope_and_span_and_the_rest_is_left_out()
+{
+    let text = |key: &str, value: &str| {
+        format!(r#"{{"key":"{key}","value":{{"stringValue":"{value}"}}}}"#)
+    };
+    let resource = [
+        text("study.id", "s"),
+        text("study.id", "second"),
+        r#"{"key":"trial.number","value":{"intValue":"3"}}"#.to_owned(),
+        text("run.id", "of the resource"),
+        text("session.id", "of the resource"),
+        text("host.name", "h"),
+    ]
+    .join(",");
+    let scope = text("session.id", "of the scope");
+    let own = format!(r#","attributes":[{}]"#, text("run.id", "own"));
+    let span = one(&resource, &scope, &own);
+    let attributes = traza::json::Value::Object(span.attributes);
+    assert_eq!(
+        attributes.to_string(),
+        r#"{"run.id":"own","session.id":"of the scope","study.id":"s","trial.number":3}"#
+    );
+    let flag = r#"{"key":"run.id","value":{"boolValue":true}}"#;
+    assert!(one(flag, "", "").attributes.is_empty());
+}
+
+#[test]
 fn what_is_missing_or_of_another_shape_reads_as_nothing() {
     let span = one(
         "",

@@ -445,8 +445,11 @@ struct OpenFile {
     header_len: u64,
 }
 
-/// Reads and judges the header line.
-pub(super) fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
+/// Reads and judges the header line of the study at `path`, of any version that can be read.
+///
+/// # Errors
+/// `Io`; `NotAStudy`; `Unsupported` for a newer version; `Corrupt` for a line that is no header.
+pub fn read_header(fs: &dyn Fs, path: &Path) -> Result<Header> {
     open_file(fs, path).map(|opened| opened.header)
 }
 

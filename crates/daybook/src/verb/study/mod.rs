@@ -172,7 +172,10 @@ pub(crate) fn open(path: &Path) -> Result<JournalReader, Failure> {
 }
 
 /// The study that was asked for, or the only one.
-fn chosen<'a>(reader: &'a JournalReader, name: Option<&str>) -> Result<&'a Study, Failure> {
+pub(crate) fn chosen<'a>(
+    reader: &'a JournalReader,
+    name: Option<&str>,
+) -> Result<&'a Study, Failure> {
     let replica = reader.replica();
     let names = || {
         let names: Vec<&str> = replica

@@ -13,6 +13,7 @@ mod get;
 mod highlight;
 mod ingest;
 mod line;
+mod linked;
 mod place;
 mod query;
 mod server;
@@ -22,6 +23,7 @@ mod stats;
 mod upkeep;
 
 pub(crate) use erase::receipt_alone;
+pub(crate) use linked::{Lead, Traces};
 pub(crate) use place::fill_folder;
 
 use std::path::PathBuf;

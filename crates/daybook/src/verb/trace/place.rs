@@ -49,8 +49,7 @@ impl PlaceArgs {
             }
             return Ok(Place::Folder(&self.place));
         };
-        let of_environment = || std::env::var(TOKEN_VARIABLE).ok();
-        let token = self.token.clone().or_else(of_environment);
+        let token = self.token.clone().or_else(token_of_environment);
         let token = token.filter(|token| !token.is_empty());
         Server::new(url, token.as_deref(), self.ca.as_deref()).map(Place::Server)
     }
@@ -62,6 +61,12 @@ impl PlaceArgs {
             None => self.place.display().to_string(),
         }
     }
+}
+
+/// The token that the environment holds.
+pub(super) fn token_of_environment() -> Option<String> {
+    let token = std::env::var(TOKEN_VARIABLE).ok();
+    token.filter(|token| !token.is_empty())
 }
 
 /// For a verb that needs the folder itself.

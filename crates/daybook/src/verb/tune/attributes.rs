@@ -4,10 +4,10 @@
 pub(super) const SPACE: &str = "tune.space";
 
 /// Of a trial: the file of its run, relative to the folder of the study file if it lies in it.
-pub(super) const RUN_PATH: &str = "run.path";
+pub(crate) const RUN_PATH: &str = "run.path";
 
 /// Of a trial: the head of its run's hash chain, in hexadecimal, once the run is sealed.
-pub(super) const RUN_HEAD: &str = "run.head";
+pub(crate) const RUN_HEAD: &str = "run.head";
 
 /// Of a trial: the trace that its command's spans belong to, in hexadecimal.
-pub(super) const TRACE_ID: &str = "run.trace_id";
+pub(crate) const TRACE_ID: &str = "run.trace_id";

@@ -1,6 +1,6 @@
 //! `daybook tune`: tunes the parameters of any command.
 
-mod attributes;
+pub(crate) mod attributes;
 mod child;
 mod command;
 mod components;

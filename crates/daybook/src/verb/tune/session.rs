@@ -7,7 +7,9 @@ use std::sync::Arc;
 use atune_core::replica::{Refusal, Replica};
 use atune_core::scheduler::{MedianScheduler, NoScheduler, Scheduler};
 use atune_core::storage::journal::record::SetStudyUserAttr;
-use atune_core::storage::journal::{JournalError, JournalOptions, JournalStorage};
+use atune_core::storage::journal::{
+    JournalError, JournalOptions, JournalStorage, read_header, study_id,
+};
 use atune_core::storage::{Storage, StorageError};
 use atune_core::study::{Study, StudyError, StudyOptions};
 use atune_core::trial::{Direction, ResourceUnit, SpaceEntry, StudyConfig, WorkerId};
@@ -30,6 +32,8 @@ const HEARTBEATS_PER_GRACE: u32 = 6;
 pub(super) struct Session<'a> {
     pub(super) args: &'a TuneArgs,
     pub(super) study: Study,
+    /// The name by which runs and traces know the study.
+    pub(super) study_id: String,
     pub(super) space: Space,
     pub(super) template: Template,
     pub(super) names: Names,
@@ -109,6 +113,7 @@ impl<'a> Session<'a> {
         remember_space(&study, &space)?;
         Ok(Self {
             runs: runs_folder(args)?,
+            study_id: study_id_of(path, &study)?,
             args,
             study,
             space,
@@ -290,6 +295,17 @@ fn remember_space(study: &Study, space: &Space) -> Result<(), Failure> {
         },
         Err(error) => Err(Failure::new(chain_text(&error))),
     }
+}
+
+fn study_id_of(path: &Path, study: &Study) -> Result<String, Failure> {
+    let header = read_header(&RealFs, path)?;
+    let mut id = None;
+    let read = study.storage().read(&mut |replica: &Replica| {
+        let known = replica.study(study.id()).ok();
+        id = known.map(|known| study_id(&header, known));
+    });
+    read.map_err(|error| Failure::new(chain_text(&error)))?;
+    id.ok_or_else(|| Failure::new(format!("{} lost its study", path.display())))
 }
 
 fn runs_folder(args: &TuneArgs) -> Result<PathBuf, Failure> {

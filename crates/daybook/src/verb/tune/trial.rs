@@ -11,7 +11,7 @@ use atune_core::trial::TrialState;
 use atune_core::worker::WorkerError;
 use durable::digest::hex;
 use durable::{Fs as _, RealFs};
-use rustix::rand::{GetRandomFlags, getrandom};
+use omniloop_core::recorder::{Links, RESOURCE_VARIABLE, RUN_ID, TRACE_VARIABLE, new_run_id};
 use serde_json::{Map, Value, json};
 
 use super::attributes::{RUN_HEAD, RUN_PATH, TRACE_ID};
@@ -21,6 +21,7 @@ use super::interrupt::Interrupt;
 use super::session::{Session, told};
 use super::space::word_of;
 use crate::failure::{Failure, chain_text};
+use crate::trace_parent::TraceParent;
 
 /// How a trial ended, for people.
 #[derive(Clone, Debug)]
@@ -52,10 +53,13 @@ pub(super) fn run(
         Err(error) => return not_run(session, trial, &error),
     };
     let run = run_path(session, &trial)?;
-    let trace = Trace::new();
+    let trace = TraceParent::new();
+    let links = links(session, &trial);
+    let run_id = links.run_id.clone().unwrap_or_default();
     let attr = |key, value: String| trial.set_user_attr(key, Value::from(value));
-    let noted =
-        attr(RUN_PATH, session.kept_path(&run)).and_then(|()| attr(TRACE_ID, trace.id.clone()));
+    let noted = attr(RUN_PATH, session.kept_path(&run))
+        .and_then(|()| attr(RUN_ID, run_id))
+        .and_then(|()| attr(TRACE_ID, trace.id.clone()));
     let mut finished = Finished {
         number,
         state: TrialState::Running,
@@ -68,9 +72,9 @@ pub(super) fn run(
     noted.map_err(|error| told(&error))?;
     let job = Job {
         argv: session.template.argv(number, &session.space, &chosen),
-        environment: environment(session, &trial, &chosen, &trace),
+        environment: environment(session, &trial, &chosen, &trace, &links),
         run,
-        context: context(session, &trial, &chosen),
+        context: context(session, &trial, &chosen, &links),
         names: &session.names,
         timeout: session.args.timeout,
         grace: session.args.grace,
@@ -221,11 +225,23 @@ fn spelled(session: &Session<'_>, chosen: &BTreeMap<String, ParamValue>) -> Vec<
     params.filter_map(one).collect()
 }
 
+/// What the run of a trial belongs to. The session is that of the tuner itself.
+fn links(session: &Session<'_>, trial: &Trial) -> Links {
+    let around = std::env::var(RESOURCE_VARIABLE).ok();
+    Links {
+        run_id: Some(new_run_id()),
+        study_id: Some(session.study_id.clone()),
+        trial_number: Some(trial.number()),
+        ..Links::from_environment(around.as_deref(), None)
+    }
+}
+
 /// The members of the start record of a run.
 fn context(
     session: &Session<'_>,
     trial: &Trial,
     chosen: &BTreeMap<String, ParamValue>,
+    links: &Links,
 ) -> Map<String, Value> {
     let value = |(name, value): (&String, &ParamValue)| {
         let dist = &session.space.get(name)?.dist;
@@ -242,20 +258,28 @@ fn context(
         "epoch": trial.handle().fence().epoch,
         "params": params,
     });
-    Map::from_iter([("study".to_owned(), study), ("trial".to_owned(), trial)])
+    let mut context = Map::from_iter([("study".to_owned(), study), ("trial".to_owned(), trial)]);
+    links.add_to_start(&mut context);
+    context
 }
 
 fn environment(
     session: &Session<'_>,
     trial: &Trial,
     chosen: &BTreeMap<String, ParamValue>,
-    trace: &Trace,
+    trace: &TraceParent,
+    links: &Links,
 ) -> Vec<(OsString, OsString)> {
     let mut all = variables(&session.space, chosen);
     let mut set = |name: &str, value: OsString| all.push((name.into(), value));
     set("DAYBOOK_STUDY", session.args.study.clone().into());
     set("DAYBOOK_TRIAL", trial.number().to_string().into());
-    set("TRACEPARENT", trace.parent().into());
+    set(TRACE_VARIABLE, trace.text().into());
+    let around = std::env::var(RESOURCE_VARIABLE).ok();
+    set(
+        RESOURCE_VARIABLE,
+        links.resource_attributes(around.as_deref()).into(),
+    );
     if let Some((number, run)) = parent(session, trial) {
         set("DAYBOOK_PARENT_TRIAL", number.to_string().into());
         set("DAYBOOK_PARENT_RUN", run.into());
@@ -272,58 +296,4 @@ fn parent(session: &Session<'_>, trial: &Trial) -> Option<(u64, PathBuf)> {
         .and_then(|(_, value)| value.as_str())
         .unwrap_or_default();
     Some((parent.number, session.real_path(run)))
-}
-
-/// The trace that the spans of a command belong to.
-#[derive(Debug)]
-struct Trace {
-    id: String,
-    span: String,
-}
-
-impl Trace {
-    fn new() -> Self {
-        let mut bytes = [0; 24];
-        // Short only before the system has any randomness at all; then two trials may share a trace.
-        getrandom(&mut bytes, GetRandomFlags::empty()).ok();
-        // Zeros alone are no identity.
-        if let Some(last) = bytes.last_mut() {
-            *last |= 1;
-        }
-        let (id, span) = bytes.split_at_mut(16);
-        if let Some(last) = id.last_mut() {
-            *last |= 1;
-        }
-        Self {
-            id: hex(id),
-            span: hex(span),
-        }
-    }
-
-    /// As W3C Trace Context spells it: version 00, sampled.
-    fn parent(&self) -> String {
-        format!("00-{}-{}-01", self.id, self.span)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_parent_has_the_spelling_of_the_standard() {
-        let (one, other) = (Trace::new(), Trace::new());
-        assert_ne!(one.id, other.id);
-        let parent = one.parent();
-        let parts: Vec<&str> = parent.split('-').collect();
-        assert_eq!(
-            parts.iter().map(|part| part.len()).collect::<Vec<_>>(),
-            [2, 32, 16, 2]
-        );
-        assert!(
-            parts
-                .iter()
-                .all(|part| part.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')))
-        );
-    }
 }

@@ -12,9 +12,9 @@ pub use value::VALUE_DEPTH_MAX;
 use value::{add_attribute, key_value};
 use wire::{Message, Part, Wire};
 
-use super::UNKNOWN_SERVICE;
 use super::error::{COPIED_LEN_MAX, OtlpError, Result};
-use crate::json::{Object, write_object};
+use super::{UNKNOWN_SERVICE, keep_of_resource, with_scope};
+use crate::json::Object;
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
 
@@ -148,9 +148,10 @@ impl Decoder {
     fn resource_spans(&mut self, message: Message<'_>) -> Result<()> {
         let mut service = None;
         let mut tenant = None;
+        let mut kept = Object::new();
         message.each(|number, wire| match (number, wire) {
             (1, Wire::Bytes(part)) => self
-                .resource(part.message(), &mut service, &mut tenant)
+                .resource(part.message(), &mut service, &mut tenant, &mut kept)
                 .map_err(|error| error.inside("resource")),
             _ => Ok(()),
         })?;
@@ -159,18 +160,19 @@ impl Decoder {
         let mut index = 0;
         message.each(|number, wire| match (number, wire) {
             (2, Wire::Bytes(part)) => within(&mut index, "scopeSpans", || {
-                self.scope_spans(part.message(), service, tenant)
+                self.scope_spans(part.message(), service, tenant, &kept)
             }),
             _ => Ok(()),
         })
     }
 
-    /// Of each name the first that is a string counts; the other attributes are only checked.
+    /// Of each name the first that is a string counts; attributes that no span takes on are only checked.
     fn resource<'a>(
         &mut self,
         resource: Message<'a>,
         service: &mut Option<&'a str>,
         tenant: &mut Option<&'a str>,
+        kept: &mut Object,
     ) -> Result<()> {
         resource.each(|number, wire| {
             let (1, Wire::Bytes(entry)) = (number, wire) else {
@@ -186,13 +188,19 @@ impl Decoder {
                         return Err(error.inside("attributes[traza.tenant]"));
                     }
                 }
-                _ => {}
+                _ => keep_of_resource(kept, key, value.into_value()),
             }
             Ok(())
         })
     }
 
-    fn scope_spans(&mut self, message: Message<'_>, service: &str, tenant: &str) -> Result<()> {
+    fn scope_spans(
+        &mut self,
+        message: Message<'_>,
+        service: &str,
+        tenant: &str,
+        kept: &Object,
+    ) -> Result<()> {
         let mut attributes = Object::new();
         message.each(|number, wire| match (number, wire) {
             (1, Wire::Bytes(scope)) => scope
@@ -206,13 +214,12 @@ impl Decoder {
                 .map_err(|error| error.inside("scope")),
             _ => Ok(()),
         })?;
-        let mut text = String::new();
-        write_object(&attributes, &mut text);
+        let (attributes, text_len) = with_scope(kept, attributes);
         let shared = Shared {
             service,
             tenant,
             attributes,
-            len: len_u64(text.len() + service.len() + tenant.len()),
+            len: len_u64(text_len + service.len() + tenant.len()),
         };
         let mut index = 0;
         message.each(|number, wire| match (number, wire) {

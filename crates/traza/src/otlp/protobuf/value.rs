@@ -104,7 +104,7 @@ impl<'a> AnyValue<'a> {
     }
 
     /// The order of the questions decides, not that of the fields; it is that of the JSON requests.
-    fn into_value(self) -> Value {
+    pub(super) fn into_value(self) -> Value {
         if let Some(text) = self.text {
             return Value::from(text);
         }
