@@ -16,7 +16,10 @@ pub(crate) struct Bless {
 }
 
 /// The package and the tests that write goldens when they are told to.
-const GOLDENS: [(&str, &str); 1] = [("omniloop-core", "test(golden)")];
+const GOLDENS: [(&str, &str); 2] = [
+    ("omniloop-core", "test(golden)"),
+    ("daybook-records", "binary(vectors)"),
+];
 
 impl Bless {
     pub(crate) fn run(&self) -> Outcome {
