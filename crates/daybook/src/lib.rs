@@ -13,6 +13,7 @@ mod kind;
 mod moment;
 mod new_file;
 mod output;
+mod parquet_rows;
 mod progress;
 mod series;
 mod sparkline;

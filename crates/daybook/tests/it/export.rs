@@ -237,3 +237,251 @@ fn a_signed_run_takes_its_attestation_along() {
         .collect();
     assert_eq!(names, ["run.omni.checkpoint", "run.omni.leaves"]);
 }
+
+#[test]
+fn an_mcap_export_in_protobuf_has_every_record_and_reads_back() {
+    let scratch = Scratch::new();
+    varied(&scratch);
+    let args = [
+        "export",
+        "run.omni",
+        "--to",
+        "mcap",
+        "--encoding",
+        "protobuf",
+        "-o",
+        "run.mcap",
+    ];
+    scratch.daybook(&args).expect(0);
+    let records = scratch.records("run.omni").len() as u64;
+    let bytes = scratch.read("run.mcap");
+    assert_eq!(omniloop_core::export::count_mcap(&bytes).unwrap(), records);
+    let summary = mcap::Summary::read(&bytes).unwrap().unwrap();
+    for channel in summary.channels.values() {
+        let schema = channel.schema.as_ref().unwrap();
+        assert_eq!(channel.message_encoding, "protobuf", "{}", channel.topic);
+        assert_eq!(schema.encoding, "protobuf", "{}", channel.topic);
+    }
+    // Of the whole message: tick 2, the field of `gain` as a whole number, and NaN as a double.
+    let second: Vec<Vec<u8>> = mcap::MessageStream::new(&bytes)
+        .unwrap()
+        .map(|message| message.unwrap())
+        .filter(|message| message.channel.topic == "/telemetry")
+        .map(|message| message.data.to_vec())
+        .collect();
+    let nan = f64::NAN.to_le_bytes();
+    assert_eq!(second[1], [&[0x08, 2, 0x18, 2, 0x21][..], &nan].concat());
+    let refused = [
+        "export",
+        "run.omni",
+        "--to",
+        "csv",
+        "--encoding",
+        "protobuf",
+    ];
+    scratch.daybook(&refused).expect(2);
+}
+
+/// A table that was exported: names and types of its columns, and its rows.
+fn table(scratch: &Scratch, name: &str) -> arrow_array::RecordBatch {
+    let bytes = bytes::Bytes::from(scratch.read(name));
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(bytes);
+    let batches: Vec<_> = reader
+        .unwrap()
+        .build()
+        .unwrap()
+        .map(|batch| batch.unwrap())
+        .collect();
+    assert_eq!(batches.len(), 1);
+    batches[0].clone()
+}
+
+#[test]
+fn a_parquet_export_of_telemetry_has_a_typed_column_for_every_variable() {
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+    let scratch = Scratch::new();
+    let script = r#"echo '{"loss":1,"done":false,"tick":"a"}'; echo '{"loss":"NaN","arm":{"q":[1]},"tick":2}'; echo '{"loss":-0.5}'"#;
+    scratch.record(&[], script).expect(0);
+    let args = ["export", "run.omni", "--to", "parquet", "-o", "run.parquet"];
+    let ran = scratch.daybook(&args).expect(0);
+    assert!(ran.err.contains("3 records written"), "{}", ran.err);
+    let rows = table(&scratch, "run.parquet");
+    let columns: Vec<String> = rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| format!("{} {}", field.name(), field.data_type()))
+        .collect();
+    assert_eq!(
+        columns,
+        [
+            "tick UInt64",
+            "mono_ns UInt64",
+            "wall_ns UInt64",
+            "done Boolean",
+            "loss Float64",
+            "telemetry.tick Utf8",
+            "arm.q.0 Int64",
+            "payload_hex Utf8",
+        ]
+    );
+    assert_eq!(
+        rows.column(0).as_primitive::<UInt64Type>().values(),
+        &[1, 2, 3]
+    );
+    let loss = rows.column(4).as_primitive::<Float64Type>();
+    assert!(loss.value(1).is_nan());
+    assert_eq!(
+        (loss.value(0).to_bits(), loss.value(2).to_bits()),
+        (1_f64.to_bits(), (-0.5_f64).to_bits())
+    );
+    let names = rows.column(5).as_string::<i32>();
+    assert_eq!((names.value(0), names.value(1)), ("a", "2"));
+    let joint = rows.column(6).as_primitive::<Int64Type>();
+    let is_there: Vec<bool> = (0..3)
+        .map(|row| arrow_array::Array::is_valid(joint, row))
+        .collect();
+    assert_eq!(is_there, [false, true, false]);
+    let args = [
+        "export",
+        "run.omni",
+        "--to",
+        "parquet",
+        "--kind",
+        "lifecycle",
+        "--kind",
+        "control",
+        "-o",
+        "rest.parquet",
+    ];
+    scratch.daybook(&args).expect(0);
+    let rest = table(&scratch, "rest.parquet");
+    assert_eq!(rest.num_rows(), 2);
+    let payload = rest.column(6).as_string::<i32>();
+    assert!(payload.value(0).starts_with("{\"event\":\"start\""));
+}
+
+#[test]
+fn an_otlp_export_is_a_trace_that_a_store_takes_in_and_the_trail_finds() {
+    let scratch = Scratch::new();
+    let script = r#"echo '{"loss":1,"step":1}'; echo words; echo '{"loss":0.5,"step":2}'; exit 3"#;
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let ran = scratch
+        .command(&["record", "-q", "-o", "run.omni", "--", "sh", "-c", script])
+        .env("TRACEPARENT", parent)
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(3));
+    let args = ["export", "run.omni", "--to", "otlp", "-o", "run.jsonl"];
+    scratch.daybook(&args).expect(0);
+    scratch
+        .daybook(&["trace", "ingest", "s", "run.jsonl"])
+        .expect(0);
+    // The same run gives the same spans again.
+    scratch
+        .daybook(&[&args[..], &["--force"]].concat())
+        .expect(0);
+    scratch
+        .daybook(&["trace", "ingest", "s", "run.jsonl"])
+        .expect(0);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let found = scratch
+        .daybook(&["trace", "get", "s", trace, "--json"])
+        .expect(0)
+        .json();
+    let spans = found["spans"].as_array().unwrap();
+    assert_eq!(spans.len(), 2, "{found:#}");
+    let run = spans
+        .iter()
+        .find(|span| span["parent_span_id"] == "00f067aa0ba902b7")
+        .unwrap();
+    let phase = spans
+        .iter()
+        .find(|span| span["parent_span_id"] == run["span_id"])
+        .unwrap();
+    assert_eq!(
+        (&run["name"], &run["status"]),
+        (&"run sh".into(), &"error".into())
+    );
+    assert_eq!(run["attributes"]["omni.verdict"], "intact");
+    let start = &crate::support::payloads(&scratch.records("run.omni"), "lifecycle")[0].clone();
+    assert_eq!(run["attributes"]["run.id"], start["run"]["id"]);
+    assert_eq!(phase["name"], "running");
+    assert_eq!(phase["attributes"]["omni.telemetry"], 2);
+    assert_eq!(phase["attributes"]["telemetry.loss"], 0.5);
+    let events: Vec<&str> = phase["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(events, ["lifecycle start", "control log", "lifecycle stop"]);
+    scratch.daybook(&["trail", "run.omni", "s"]).expect(0);
+}
+
+#[test]
+fn phases_of_an_otlp_export_end_where_the_loop_was_halted_or_resumed() {
+    use omniloop_core::journal::FrameKind;
+    let scratch = Scratch::new();
+    let mut journal = scratch.run(3, None);
+    let mut put = |kind, payload: &str| journal.append(kind, payload.as_bytes()).unwrap();
+    put(
+        FrameKind::Control,
+        r#"{"command":"halt","reason":"too hot"}"#,
+    );
+    put(FrameKind::Mutation, r#"{"name":"gain","old":1,"new":2}"#);
+    put(FrameKind::Control, r#"{"command":"resume"}"#);
+    for _ in 0..1500 {
+        put(FrameKind::Input, r#"{"channel":"a","value":1}"#);
+    }
+    put(FrameKind::Telemetry, r#"{"x":9}"#);
+    journal.seal().unwrap();
+    let spans = scratch
+        .daybook(&["export", "run.omni", "--to", "otlp"])
+        .expect(0)
+        .out;
+    let spans: Vec<traza::span::Span> = spans
+        .lines()
+        .flat_map(|line| traza::otlp::spans_from_json(line.as_bytes()).unwrap())
+        .collect();
+    let told: Vec<(&str, usize)> = spans
+        .iter()
+        .map(|span| (span.name.as_str(), span.events.len()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("running", 0),
+            ("halted", 2),
+            ("running", 1000),
+            ("running", 501),
+            ("run run.omni", 0)
+        ]
+    );
+    let parents: Vec<_> = spans
+        .iter()
+        .map(|span| span.parent_span_id.clone())
+        .collect();
+    let run = &spans[4];
+    assert!(
+        parents[..4]
+            .iter()
+            .all(|parent| parent.as_ref() == Some(&run.span_id))
+    );
+    assert_eq!(parents[4], None);
+    assert_eq!(run.attributes["run.tick"].as_u64(), Some(4));
+}
+
+#[test]
+fn an_export_of_damage_in_every_format_is_1_and_whole_up_to_there() {
+    let scratch = Scratch::new();
+    scratch.run(90, None).seal().unwrap();
+    scratch.change("run.omni", |bytes| bytes[32 + 4 * 43 + 38] ^= 1);
+    for (format, name) in [("parquet", "a"), ("otlp", "b"), ("mcap", "c")] {
+        let args = ["export", "run.omni", "--to", format, "-o", name];
+        let ran = scratch.daybook(&args).expect(1);
+        assert!(ran.err.contains("stopped after 4 records"), "{}", ran.err);
+    }
+    assert_eq!(table(&scratch, "a").num_rows(), 4);
+}

@@ -16,7 +16,7 @@ use durable::digest::hex;
 use serde_json::Value;
 
 use super::jsonl::json_text;
-use super::{ExportError, Exported, Selection, flatten, for_each};
+use super::{ExportError, Exported, Selection, each_selected, flatten};
 use crate::journal::{FrameKind, FrameRef, SegmentedPlayer};
 
 /// The most variables that telemetry may have as a table.
@@ -65,14 +65,14 @@ fn write_variables(
             });
         }
     };
-    let first = for_each(&mut again, selection, u64::MAX, |_, frame| {
+    let first = each_selected(&mut again, selection, u64::MAX, |_, frame| {
         columns.learn(frame)
     })?;
     out.write_record(STAMPS.iter().copied().chain(columns.headings()))
         .map_err(write_error)?;
     let mut row = vec![String::new(); columns.names.len()];
     // A journal that is being written has grown since: only what the columns were made from.
-    let mut pass = for_each(player, selection, first.records, |_, frame| {
+    let mut pass = each_selected(player, selection, first.records, |_, frame| {
         row.iter_mut().for_each(String::clear);
         variables(frame, &mut |name, value| {
             if let Some(cell) = columns.names.get(name).and_then(|&at| row.get_mut(at)) {
@@ -149,7 +149,7 @@ fn write_records(
         "segment", "offset", "kind", tick, mono, wall, "payload", RAW,
     ])
     .map_err(write_error)?;
-    let pass = for_each(player, selection, u64::MAX, |segment, frame| {
+    let pass = each_selected(player, selection, u64::MAX, |segment, frame| {
         let text = json_text(frame.payload);
         let raw = text.is_none().then(|| hex(frame.payload));
         let row = [
@@ -165,11 +165,7 @@ fn write_records(
         out.write_record(row).map_err(write_error)
     })?;
     out.flush()?;
-    Ok(Exported {
-        records: pass.records,
-        truncated: pass.truncated,
-        stopped: pass.stopped,
-    })
+    Ok(pass)
 }
 
 fn write_error(error: csv::Error) -> ExportError {

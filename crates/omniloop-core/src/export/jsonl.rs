@@ -11,7 +11,7 @@ use std::io::Write;
 use durable::digest::hex;
 use serde::de::IgnoredAny;
 
-use super::{ExportError, Exported, Selection, for_each};
+use super::{ExportError, Exported, Selection, each_selected};
 use crate::journal::{FrameRef, SegmentedPlayer};
 
 /// Writes the selected records as JSON Lines.
@@ -23,15 +23,11 @@ pub fn write_jsonl(
     player: &mut SegmentedPlayer,
     selection: &Selection,
 ) -> Result<Exported, ExportError> {
-    let pass = for_each(player, selection, u64::MAX, |segment, frame| {
+    let exported = each_selected(player, selection, u64::MAX, |segment, frame| {
         Ok(write_jsonl_line(&mut out, segment, frame)?)
     })?;
     out.flush()?;
-    Ok(Exported {
-        records: pass.records,
-        truncated: pass.truncated,
-        stopped: pass.stopped,
-    })
+    Ok(exported)
 }
 
 /// Writes one record as a line.

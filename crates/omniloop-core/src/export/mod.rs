@@ -3,6 +3,7 @@
 //! An export reads the whole set as one stream. Where reading has to stop, what stood before is
 //! written and [`Exported::stopped`] names the place: an export is never shorter without saying so.
 
+mod columns;
 mod csv;
 mod flatten;
 mod jsonl;
@@ -15,7 +16,8 @@ use std::io;
 use crate::journal::{Error, FrameKind, FrameRef, SegmentedPlayer};
 
 pub use self::csv::{COLUMNS_MAX, write_csv};
-pub use self::mcap::{LOG_LINES_MAX, McapExtras, count_mcap, write_mcap};
+pub use self::mcap::{LOG_LINES_MAX, McapEncoding, McapExtras, count_mcap, write_mcap};
+pub use columns::{Cell, Column, ColumnKind, Columns};
 pub use flatten::{flatten, number_of};
 pub use jsonl::{json_text, write_jsonl, write_jsonl_line};
 
@@ -74,20 +76,16 @@ pub enum ExportError {
     },
 }
 
-/// What a pass over the selected records came to.
-struct Pass {
-    records: u64,
-    truncated: bool,
-    stopped: Option<Error>,
-}
-
 /// Calls `take` with each selected record and its segment's ordinal, at most `records_max` times.
-fn for_each(
+///
+/// # Errors
+/// What `take` fails with. Damage of the journal is in the result.
+pub fn each_selected(
     player: &mut SegmentedPlayer,
     selection: &Selection,
     records_max: u64,
     mut take: impl FnMut(u64, &FrameRef<'_>) -> Result<(), ExportError>,
-) -> Result<Pass, ExportError> {
+) -> Result<Exported, ExportError> {
     let mut records = 0;
     let mut stopped = selection
         .first_tick
@@ -108,7 +106,7 @@ fn for_each(
             Err(error) => stopped = Some(error),
         }
     }
-    Ok(Pass {
+    Ok(Exported {
         records,
         truncated: player.is_truncated(),
         stopped,

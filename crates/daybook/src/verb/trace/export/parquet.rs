@@ -1,34 +1,28 @@
 //! Spans as a Parquet file, written in bounded row groups and read back before it counts.
 
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use bytes::Bytes;
-use durable::FsFile;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{ChunkReader, Length};
 use traza::span::Span;
 
 use super::Pages;
 use super::text::{Parts, TITLES, duration_ns};
 use crate::failure::Failure;
 use crate::new_file::NewFile;
+use crate::parquet_rows::count_rows;
 
 /// A batch of rows goes to the writer with so many bytes of text; its columns count them with 31 bits.
 const BATCH_LEN: usize = 16 << 20;
 /// The writer holds a row group in memory until it has so many bytes or rows.
 const GROUP_LEN: usize = 64 << 20;
 const GROUP_ROWS: usize = 1 << 18;
-/// Rows that are read back at a time.
-const READ_ROWS: usize = 1024;
 /// The parent, which a span need not have.
 const OPTIONAL: &str = "parent_span_id";
 
@@ -158,71 +152,5 @@ impl Rows {
             columns.push(Arc::new(column.finish()));
         }
         RecordBatch::try_new(Arc::clone(schema), columns)
-    }
-}
-
-/// Reads every column of every row.
-fn count_rows(file: Box<dyn FsFile>) -> Result<u64, ParquetError> {
-    let len = file.len()?;
-    let file = Source {
-        file: Arc::from(file),
-        len,
-    };
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)?
-        .with_batch_size(READ_ROWS)
-        .build()?;
-    let mut rows = 0;
-    for batch in reader {
-        rows += batch?.num_rows() as u64;
-    }
-    Ok(rows)
-}
-
-/// A file as the reader wants it.
-struct Source {
-    file: Arc<dyn FsFile>,
-    len: u64,
-}
-
-/// A place in it.
-struct At {
-    file: Arc<dyn FsFile>,
-    offset: u64,
-}
-
-impl Read for At {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.file.read_at(self.offset, buffer)?;
-        self.offset += len as u64;
-        Ok(len)
-    }
-}
-
-impl Length for Source {
-    fn len(&self) -> u64 {
-        self.len
-    }
-}
-
-impl ChunkReader for Source {
-    type T = At;
-
-    fn get_read(&self, start: u64) -> Result<At, ParquetError> {
-        Ok(At {
-            file: Arc::clone(&self.file),
-            offset: start,
-        })
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let behind = self.len.saturating_sub(start);
-        if length as u64 > behind {
-            return Err(ParquetError::EOF(format!(
-                "{length} bytes are wanted at {start}, and {behind} are there"
-            )));
-        }
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(start, &mut bytes)?;
-        Ok(bytes.into())
     }
 }

@@ -5,6 +5,10 @@
 //! was done to the loop. `log_time` is the time of creation plus the monotonic time, so that it never goes
 //! back; `publish_time` is the wall clock's. Checkpoints and signatures are no messages: what they prove is
 //! in the metadata record `omni.run`, and the attestation's files are attachments.
+//!
+//! With [`McapEncoding::Protobuf`] the same messages are in protobuf, and telemetry has a field for each variable.
+
+mod protobuf;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,12 +19,23 @@ use mcap::write::NoSeek;
 use mcap::{Attachment, McapError, MessageStream, WriteOptions, Writer};
 use serde_json::{Value, json};
 
-use super::{ExportError, Exported, Selection, for_each, json_text};
+use super::columns::Columns;
+use super::{ExportError, Exported, Selection, each_selected, json_text};
 use crate::journal::{FrameKind, FrameRef, SegmentedPlayer};
 use crate::recorder::SchemaDeriver;
 
 /// Lines of `/log` at most: viewers keep all of them in memory. How many were left out is in the metadata.
 pub const LOG_LINES_MAX: u64 = 100_000;
+
+/// How messages are spelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum McapEncoding {
+    /// JSON, with JSON Schemas. A variable keeps the name and type that it has in each record.
+    #[default]
+    Json,
+    /// Protobuf, with descriptors. Each variable is a field of one type.
+    Protobuf,
+}
 
 /// What goes into the file beside the messages.
 #[derive(Clone, Debug, Default)]
@@ -34,14 +49,16 @@ pub struct McapExtras {
 /// Writes the selected records as an MCAP file. It is written front to back, so that the output may be a pipe.
 ///
 /// # Errors
-/// `Write`. Damage of the journal is in the result; the file is finished nevertheless, and its metadata says so.
+/// `Write`; `TooManyColumns` in protobuf. Damage of the journal is in the result; the file is finished nevertheless, and its
+/// metadata says so.
 pub fn write_mcap(
     out: impl Write,
     player: &mut SegmentedPlayer,
     selection: &Selection,
+    encoding: McapEncoding,
     extras: &McapExtras,
 ) -> Result<Exported, ExportError> {
-    let telemetry = telemetry_schema(player, selection)?;
+    let telemetry = Telemetry::learn(player, selection, encoding)?;
     let options = WriteOptions::new()
         .profile("")
         .library(format!("daybook {}", env!("CARGO_PKG_VERSION")))
@@ -58,7 +75,7 @@ pub fn write_mcap(
         script: String::new(),
         last_log_time: 0,
     };
-    let pass = for_each(player, selection, u64::MAX, |_, frame| {
+    let pass = each_selected(player, selection, u64::MAX, |_, frame| {
         file.take(frame).map_err(failed)
     })?;
     let mut metadata = extras.metadata.clone();
@@ -122,28 +139,53 @@ fn failed(error: McapError) -> ExportError {
     })
 }
 
-/// The schema of the telemetry objects, learned from all of those that are exported: it stands before them.
-fn telemetry_schema(
-    player: &SegmentedPlayer,
-    selection: &Selection,
-) -> Result<Option<Value>, ExportError> {
-    let mut deriver = SchemaDeriver::default();
-    let only = Selection {
-        kinds: vec![FrameKind::Telemetry],
-        ..selection.clone()
-    };
-    let is_wanted = selection.kinds.is_empty() || selection.kinds.contains(&FrameKind::Telemetry);
-    // What cannot be read is told when the records are.
-    let Some(mut player) = is_wanted.then(|| player.reopen().ok()).flatten() else {
-        return Ok(None);
-    };
-    for_each(&mut player, &only, u64::MAX, |_, frame| {
-        if let Ok(Value::Object(object)) = serde_json::from_slice(frame.payload) {
-            deriver.learn(&without_non_finite(object));
+/// What is known of the telemetry before the first message: its schema stands before it.
+enum Telemetry {
+    /// A JSON Schema of the objects.
+    Json(Option<Value>),
+    Protobuf(Columns),
+}
+
+impl Telemetry {
+    /// Reads all of what is to be exported once.
+    fn learn(
+        player: &SegmentedPlayer,
+        selection: &Selection,
+        encoding: McapEncoding,
+    ) -> Result<Self, ExportError> {
+        let mut deriver = SchemaDeriver::default();
+        let only = Selection {
+            kinds: vec![FrameKind::Telemetry],
+            ..selection.clone()
+        };
+        let kinds = &selection.kinds;
+        let is_wanted = kinds.is_empty() || kinds.contains(&FrameKind::Telemetry);
+        // What cannot be read is told when the records are.
+        let again = is_wanted.then(|| player.reopen().ok()).flatten();
+        match (encoding, again) {
+            (McapEncoding::Json, None) => Ok(Self::Json(None)),
+            (McapEncoding::Protobuf, None) => Ok(Self::Protobuf(Columns::default())),
+            (McapEncoding::Protobuf, Some(mut player)) => {
+                Ok(Self::Protobuf(Columns::learn(&mut player, &only)?.0))
+            }
+            (McapEncoding::Json, Some(mut player)) => {
+                let _pass = each_selected(&mut player, &only, u64::MAX, |_, frame| {
+                    if let Ok(Value::Object(object)) = serde_json::from_slice(frame.payload) {
+                        deriver.learn(&without_non_finite(object));
+                    }
+                    Ok(())
+                })?;
+                Ok(Self::Json(deriver.schema()))
+            }
         }
-        Ok(())
-    })?;
-    Ok(deriver.schema())
+    }
+
+    fn columns(&self) -> Option<&Columns> {
+        match self {
+            Self::Json(_) => None,
+            Self::Protobuf(columns) => Some(columns),
+        }
+    }
 }
 
 /// Viewers want one type for each variable: the texts that stand for non-finite numbers become null.
@@ -170,7 +212,7 @@ const LOG_TOPIC: &str = "/log";
 
 struct Messages<W: Write> {
     writer: Writer<NoSeek<W>>,
-    telemetry: Option<Value>,
+    telemetry: Telemetry,
     channels: BTreeMap<FrameKind, u16>,
     log: Option<u16>,
     log_lines: u64,
@@ -184,8 +226,11 @@ struct Messages<W: Write> {
 impl<W: Write> Messages<W> {
     fn take(&mut self, frame: &FrameRef<'_>) -> Result<(), McapError> {
         let channel = self.channel(frame.kind)?;
-        let data = message_of(frame);
-        self.write(channel, frame, data.as_bytes())?;
+        let data = match self.telemetry.columns() {
+            Some(columns) => protobuf::message(frame, Some(columns)),
+            None => message_of(frame).into_bytes(),
+        };
+        self.write(channel, frame, &data)?;
         if frame.kind == FrameKind::Lifecycle {
             let start: Option<Value> = serde_json::from_slice(frame.payload).ok();
             let script = start
@@ -204,16 +249,18 @@ impl<W: Write> Messages<W> {
         }
         self.log_lines += 1;
         let channel = self.log_channel()?;
-        let at = self.log_time(frame);
-        let line = json!({
-            "timestamp": { "sec": at / 1_000_000_000, "nsec": at % 1_000_000_000 },
-            "level": level,
-            "message": message,
-            "name": frame.kind.as_str(),
-            "file": self.script,
-            "line": 0,
-        });
-        self.write(channel, frame, line.to_string().as_bytes())
+        let line = LogLine {
+            at: self.log_time(frame),
+            level,
+            message: &message,
+            name: frame.kind.as_str(),
+            file: &self.script,
+        };
+        let data = match self.telemetry {
+            Telemetry::Json(_) => line.json().into_bytes(),
+            Telemetry::Protobuf(_) => protobuf::log_message(&line),
+        };
+        self.write(channel, frame, &data)
     }
 
     fn log_time(&self, frame: &FrameRef<'_>) -> u64 {
@@ -243,8 +290,24 @@ impl<W: Write> Messages<W> {
         if let Some(channel) = self.channels.get(&kind) {
             return Ok(*channel);
         }
+        let topic = format!("/{kind}");
+        let channel = match self.telemetry.columns() {
+            Some(columns) => {
+                let schema = protobuf::schema(kind, Some(columns));
+                self.add_channel(&topic, &schema.name, "protobuf", &schema.data)?
+            }
+            None => {
+                let (name, schema) = (format!("omni.{kind}"), self.json_schema(kind));
+                self.add_channel(&topic, &name, "jsonschema", schema.as_bytes())?
+            }
+        };
+        self.channels.insert(kind, channel);
+        Ok(channel)
+    }
+
+    fn json_schema(&self, kind: FrameKind) -> String {
         let payload = match (kind, &self.telemetry) {
-            (FrameKind::Telemetry, Some(schema)) => {
+            (FrameKind::Telemetry, Telemetry::Json(Some(schema))) => {
                 let mut schema = schema.clone();
                 if let Some(members) = schema.as_object_mut() {
                     members.remove("$schema");
@@ -262,32 +325,66 @@ impl<W: Write> Messages<W> {
                 "payload_hex": { "type": "string" },
             },
         });
-        let name = format!("omni.{kind}");
-        let schema = schema.to_string();
-        let schema = self
-            .writer
-            .add_schema(&name, "jsonschema", schema.as_bytes())?;
-        let topic = format!("/{kind}");
-        let channel = self
-            .writer
-            .add_channel(schema, &topic, "json", &BTreeMap::new())?;
-        self.channels.insert(kind, channel);
-        Ok(channel)
+        schema.to_string()
+    }
+
+    /// A channel whose messages are encoded as its schema is.
+    fn add_channel(
+        &mut self,
+        topic: &str,
+        name: &str,
+        schema_encoding: &str,
+        schema: &[u8],
+    ) -> Result<u16, McapError> {
+        let encoding = match self.telemetry {
+            Telemetry::Json(_) => "json",
+            Telemetry::Protobuf(_) => "protobuf",
+        };
+        let schema = self.writer.add_schema(name, schema_encoding, schema)?;
+        self.writer
+            .add_channel(schema, topic, encoding, &BTreeMap::new())
     }
 
     fn log_channel(&mut self) -> Result<u16, McapError> {
         if let Some(channel) = self.log {
             return Ok(channel);
         }
-        let schema = LOG_SCHEMA.as_bytes();
-        let schema = self
-            .writer
-            .add_schema("foxglove.Log", "jsonschema", schema)?;
-        let channel = self
-            .writer
-            .add_channel(schema, LOG_TOPIC, "json", &BTreeMap::new())?;
+        let channel = match self.telemetry {
+            Telemetry::Json(_) => {
+                let schema = LOG_SCHEMA.as_bytes();
+                self.add_channel(LOG_TOPIC, "foxglove.Log", "jsonschema", schema)?
+            }
+            Telemetry::Protobuf(_) => {
+                let schema = protobuf::log_schema();
+                self.add_channel(LOG_TOPIC, &schema.name, "protobuf", &schema.data)?
+            }
+        };
         self.log = Some(channel);
         Ok(channel)
+    }
+}
+
+/// A line of `/log`.
+struct LogLine<'l> {
+    /// Unix nanoseconds.
+    at: u64,
+    level: u8,
+    message: &'l str,
+    name: &'static str,
+    file: &'l str,
+}
+
+impl LogLine<'_> {
+    fn json(&self) -> String {
+        let line = json!({
+            "timestamp": { "sec": self.at / 1_000_000_000, "nsec": self.at % 1_000_000_000 },
+            "level": self.level,
+            "message": self.message,
+            "name": self.name,
+            "file": self.file,
+            "line": 0,
+        });
+        line.to_string()
     }
 }
 

@@ -1,5 +1,8 @@
 //! `daybook export`: hands records on in formats that other tools read.
 
+mod otlp;
+mod parquet;
+
 use std::io::{self, BufRead as _, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -7,17 +10,19 @@ use anstream::eprintln;
 use clap::{Args, ValueEnum};
 use durable::{Access, FsFile, RealFs};
 use omniloop_core::export::{
-    ExportError, Exported, McapExtras, Selection, count_mcap, write_csv, write_jsonl, write_mcap,
+    ExportError, Exported, McapEncoding, McapExtras, Selection, count_mcap, write_csv, write_jsonl,
+    write_mcap,
 };
 use omniloop_core::journal::{FrameKind, SegmentedPlayer, SetOptions};
 
-use super::verify_run;
 use crate::amounts::{Ticks, ticks};
 use crate::failure::{DONE, Failure, Outcome};
 use crate::kind::kind_of;
 use crate::new_file::{NewFile, would_replace};
 use crate::output::Out;
+use crate::parquet_rows::count_rows;
 use crate::text::count;
+use crate::verb::verify_run;
 
 /// The longest file of an attestation that goes into an export.
 const ATTACHMENT_LEN_MAX: u64 = 64 << 20;
@@ -33,19 +38,29 @@ const ATTACHMENT_LEN_MAX: u64 = 64 << 20;
   csv    Telemetry: tick, mono_ns, wall_ns and a column per variable (a.b for members, a.0 for elements).
          With --kind of another kind: one row per record with its payload as text.
   mcap   For Foxglove and other viewers: a channel per kind, and /log with what was done to the loop.
-         The attestation's files go with it.
+         The attestation's files go with it. With --encoding protobuf telemetry has a field per variable.
+  parquet  As csv, with a typed column per variable: true or false, whole numbers, numbers, texts.
+  otlp   The run as spans, for `daybook trace ingest` and other stores of traces: the run, its phases between
+         halt, resume and checkpoint, and in them as events what was done to the loop. They belong to the
+         trace that the run names.
 
 Examples:
   daybook export run.omni --to csv -o run.csv
   daybook export run.omni --to jsonl --kind mutation --kind guardrail | jq .payload
   daybook export run.omni --to csv --ticks 1000..2000 | head
-  daybook export run.omni --to mcap -o run.mcap")]
+  daybook export run.omni --to mcap -o run.mcap
+  daybook export run.omni --to mcap --encoding protobuf -o run.mcap
+  daybook export run.omni --to parquet -o run.parquet
+  daybook export run.omni --to otlp -o run.jsonl && daybook trace ingest traces/ run.jsonl")]
 pub(crate) struct ExportArgs {
     /// The run, or the first file of a set.
     path: PathBuf,
     /// The format.
     #[arg(long, value_enum)]
     to: Format,
+    /// How MCAP spells its messages.
+    #[arg(long, value_enum, default_value_t = Encoding::Json)]
+    encoding: Encoding,
     /// Where it goes; by default standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -68,10 +83,40 @@ enum Format {
     Csv,
     /// MCAP for the viewers of the robotics world.
     Mcap,
+    /// Parquet for data frames and engines.
+    Parquet,
+    /// Spans as export requests of OpenTelemetry in JSON, one in a line.
+    Otlp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Encoding {
+    /// JSON, with JSON Schemas.
+    Json,
+    /// Protobuf, with descriptors.
+    Protobuf,
+}
+
+/// What was written, and how many of the format's own items that are.
+struct Written {
+    exported: Exported,
+    items: u64,
+}
+
+impl From<Exported> for Written {
+    fn from(exported: Exported) -> Self {
+        Self {
+            items: exported.records,
+            exported,
+        }
+    }
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Outcome {
     kind_of(&args.path)?.run(&args.path, "`daybook study export` writes its trials")?;
+    if args.encoding != Encoding::Json && args.to != Format::Mcap {
+        return Err(Failure::new("--encoding is for --to mcap"));
+    }
     let mut player = SegmentedPlayer::open(&args.path)?;
     let ticks = args.ticks.unwrap_or_default();
     let selection = Selection {
@@ -80,18 +125,18 @@ pub(crate) fn run(args: &ExportArgs) -> Outcome {
         last_tick: ticks.last,
     };
     let exported = match &args.output {
-        None => to_stdout(args, &mut player, &selection)?,
+        None => to_stdout(args, &mut player, &selection)?.exported,
         Some(output) => {
             refuse_input(output, &player)?;
             let file = NewFile::create(output, Access::Shared, args.force)?;
             let mut buffered = BufWriter::with_capacity(256 << 10, file);
-            let exported = write(args, &mut buffered, &mut player, &selection)?;
+            let written = write(args, &mut buffered, &mut player, &selection)?;
             let file = buffered
                 .into_inner()
                 .map_err(|e| ExportError::Write(e.into_error()))?;
-            check(args, &file, exported.records)?;
+            check(args, &file, written.items)?;
             file.finish()?;
-            exported
+            written.exported
         }
     };
     tell(args, &exported);
@@ -117,7 +162,7 @@ fn to_stdout(
     args: &ExportArgs,
     player: &mut SegmentedPlayer,
     selection: &Selection,
-) -> Result<Exported, Failure> {
+) -> Result<Written, Failure> {
     struct Pipe(Out);
     impl Write for Pipe {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -132,11 +177,12 @@ fn to_stdout(
     }
     match write(args, Pipe(Out::raw()), player, selection) {
         Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(Exported {
+            let nothing = Exported {
                 records: 0,
                 truncated: false,
                 stopped: None,
-            })
+            };
+            Ok(nothing.into())
         }
         other => Ok(other?),
     }
@@ -144,14 +190,47 @@ fn to_stdout(
 
 fn write(
     args: &ExportArgs,
-    out: impl Write,
+    out: impl Write + Send,
     player: &mut SegmentedPlayer,
     selection: &Selection,
-) -> Result<Exported, ExportError> {
-    match args.to {
+) -> Result<Written, ExportError> {
+    let exported = match args.to {
         Format::Jsonl => write_jsonl(out, player, selection),
         Format::Csv => write_csv(out, player, selection),
-        Format::Mcap => write_mcap(out, player, selection, &extras(args, player)),
+        Format::Mcap => {
+            let encoding = match args.encoding {
+                Encoding::Json => McapEncoding::Json,
+                Encoding::Protobuf => McapEncoding::Protobuf,
+            };
+            write_mcap(out, player, selection, encoding, &extras(args, player))
+        }
+        Format::Parquet => parquet::write(out, player, selection),
+        Format::Otlp => {
+            let facts = verified(args);
+            let facts: Vec<(String, String)> = facts
+                .into_iter()
+                .map(|(name, value)| (format!("omni.{name}"), value))
+                .collect();
+            let written = otlp::write(out, player, selection, &args.path, &facts)?;
+            return Ok(Written {
+                exported: written.exported,
+                items: written.spans,
+            });
+        }
+    };
+    exported.map(Written::from)
+}
+
+/// What the run proves of itself: the verdict, and the head of each file's chain.
+fn verified(args: &ExportArgs) -> Vec<(&'static str, String)> {
+    match verify_run(&args.path, &SetOptions::default()) {
+        Ok(verified) => {
+            let verdict = format!("{:?}", verified.outcome()).to_lowercase();
+            let heads = verified.results().map(|result| result.chain.head.clone());
+            let heads: Vec<String> = heads.map(Option::unwrap_or_default).collect();
+            vec![("verdict", verdict), ("heads", heads.join(" "))]
+        }
+        Err(error) => vec![("verdict", format!("not verified: {error}"))],
     }
 }
 
@@ -161,19 +240,8 @@ fn extras(args: &ExportArgs, player: &SegmentedPlayer) -> McapExtras {
     let mut tell = |name: &str, value: String| extras.metadata.insert(name.to_owned(), value);
     tell("source", args.path.display().to_string());
     tell("segments", player.segment_count().to_string());
-    match verify_run(&args.path, &SetOptions::default()) {
-        Ok(verified) => {
-            tell(
-                "verdict",
-                format!("{:?}", verified.outcome()).to_lowercase(),
-            );
-            let heads = verified.results().map(|result| result.chain.head.clone());
-            let heads: Vec<String> = heads.map(Option::unwrap_or_default).collect();
-            tell("heads", heads.join(" "));
-        }
-        Err(error) => {
-            tell("verdict", format!("not verified: {error}"));
-        }
+    for (name, value) in verified(args) {
+        tell(name, value);
     }
     for (suffix, media_type) in [
         (".checkpoint", "text/plain"),
@@ -214,6 +282,8 @@ fn check(args: &ExportArgs, file: &NewFile, written: u64) -> Result<(), Failure>
                 .map(|()| count)
                 .map_err(io::Error::other)
         }
+        Format::Parquet => count_rows(reopened).map_err(io::Error::other),
+        Format::Otlp => count_spans(Reopened::new(reopened)),
         Format::Mcap => match reopened.map() {
             Ok(Some(map)) => count_mcap(&map),
             Ok(None) => read_whole(reopened.as_ref()).and_then(|bytes| count_mcap(&bytes)),
@@ -224,7 +294,7 @@ fn check(args: &ExportArgs, file: &NewFile, written: u64) -> Result<(), Failure>
         Ok(found) if found == written => Ok(()),
         Ok(found) => Err(fail(format!(
             "{found} of {} are in it",
-            count(written, "record")
+            count(written, "item")
         ))),
         Err(error) => Err(fail(error.to_string())),
     }
@@ -236,6 +306,18 @@ fn count_lines(from: impl io::Read) -> io::Result<u64> {
     while lines.read_until(b'\n', &mut line)? > 0 {
         serde_json::from_slice::<serde::de::IgnoredAny>(&line).map_err(io::Error::other)?;
         count += 1;
+        line.clear();
+    }
+    Ok(count)
+}
+
+/// Reads every request as a store of traces does.
+fn count_spans(from: impl io::Read) -> io::Result<u64> {
+    let mut lines = io::BufReader::with_capacity(256 << 10, from);
+    let (mut line, mut count) = (Vec::new(), 0);
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        let spans = traza::otlp::spans_from_json(&line).map_err(io::Error::other)?;
+        count += spans.len() as u64;
         line.clear();
     }
     Ok(count)
