@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypedDict, final
 
 __all__ = [
+    "Control",
     "Durability",
     "FrameRecord",
     "InputReplayer",
@@ -216,6 +217,52 @@ class StateJournal:
     ) -> None: ...
 
 @final
+class Control:
+    """The socket at which a recorded loop is attended; :class:`omniloop.TrainingLoop` has one."""
+
+    def __new__(
+        cls,
+        path: _Path,
+        run: _Path,
+        *,
+        halt_policy: Literal["continue", "halt", "exit"] = "halt",
+    ) -> Self:
+        """Listen at ``path`` for the loop that is recorded at ``run``.
+
+        A socket that nobody listens at is replaced. ``halt_policy`` says what the loss of the last
+        controller means.
+        """
+
+    def declare(self, name: str, param: dict[str, Any]) -> None:
+        """Take the ``value``, ``min`` and ``max`` that a parameter has from now on."""
+
+    @property
+    def has_watches(self) -> bool:
+        """Whether `count` needs the state."""
+
+    @property
+    def halted(self) -> str | None:
+        """Why the loop is halted; ``None`` while it goes on, steps included."""
+
+    def halt(self, recorder: Recorder, reason: str) -> None:
+        """Halt the loop on its own behalf, and record that."""
+
+    def resume(self, recorder: Recorder, reason: str) -> bool:
+        """Let it go on, and record that; false when it was not halted."""
+
+    def count(self, tick: int, state: dict[str, Any] | None = None) -> None:
+        """Tell that a tick was recorded."""
+
+    def attend(self, recorder: Recorder) -> tuple[list[tuple[str, Any]], str | None]:
+        """Carry out and record what was asked, and wait while the loop is halted.
+
+        Gives the changes that the loop has to take over, and why it is to end. It comes back from a
+        halt when there are changes, too: whoever calls calls again until there are none.
+        """
+
+    def close(self) -> None:
+        """Refuse what waits, and remove the socket."""
+
 class Recorder:
     """A journal behind a bounded queue and a thread: no call waits for the disk.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from daybook._native import Durability, Recorder, RotationPolicy
+from daybook._native import Control, Durability, Recorder, RotationPolicy
 from omniloop._links import Links
 from omniloop.errors import LoopHalted, MisuseError
 
@@ -42,6 +43,10 @@ class TrainingLoop:
 
     Every method may be called from any thread. Recording goes through a queue and a thread of its
     own: unless the queue is full, no call waits for the disk.
+
+    With ``control`` the loop can be attended over a socket while it runs (``daybook ctl``): halted,
+    stepped, its parameters changed, its variables watched. What is asked is carried out and recorded at
+    the end of the next :meth:`tick`, which does not return while the loop is halted.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class TrainingLoop:
         schema: Mapping[str, Any] | None = None,
         environment: Iterable[str] = ENVIRONMENT,
         principal: str | None = None,
+        control: str | os.PathLike[str] | None = None,
+        halt_policy: Literal["continue", "halt", "exit"] = "halt",
         **context: Any,
     ) -> None:
         """Create the journal and record the start.
@@ -65,15 +72,26 @@ class TrainingLoop:
         says otherwise. ``context`` is added to the start record as it is, such as ``study`` and
         ``trial``; what it does not say of study, trial and session is taken from the environment
         (``OTEL_RESOURCE_ATTRIBUTES``), where ``daybook tune`` puts it.
+
+        ``control`` is the path of a socket that only this user can connect to. ``halt_policy`` says what
+        it means when the last controller, a client that has asked to ``attend``, is cut off: the loop
+        goes on, halts, or ends with `LoopHalted`.
         """
-        self._recorder = Recorder(
-            path,
-            overwrite=overwrite,
-            rotation=rotation,
-            durability=durability,
-            signing_key=signing_key,
-            policy=policy,
-        )
+        # Before the journal: where nobody can attend, nothing is begun.
+        self._control = None if control is None else Control(control, path, halt_policy=halt_policy)
+        try:
+            self._recorder = Recorder(
+                path,
+                overwrite=overwrite,
+                rotation=rotation,
+                durability=durability,
+                signing_key=signing_key,
+                policy=policy,
+            )
+        except BaseException:
+            if self._control is not None:
+                self._control.close()
+            raise
         self._lock = threading.RLock()
         self._ticks = 0
         self._params: dict[str, _Param] = {}
@@ -125,7 +143,7 @@ class TrainingLoop:
     @property
     def halted(self) -> str | None:
         """Why the loop is halted; ``None`` while it is not."""
-        return self._halted
+        return self._halted if self._control is None else self._control.halted
 
     @property
     def params(self) -> dict[str, Any]:
@@ -140,7 +158,8 @@ class TrainingLoop:
         policy.
 
         Raises `LoopHalted` when a watch halts the loop, and for every later tick until
-        :meth:`resume`.
+        :meth:`resume`. A loop with ``control`` waits here instead, after its state was recorded, until
+        it is resumed or stepped; it raises when it is to end, as its halt policy may say.
         """
         with self._lock:
             self._refuse_when_halted()
@@ -149,7 +168,12 @@ class TrainingLoop:
             for watch in self._watches:
                 if watch.name in state:
                     self._look(watch, state[watch.name])
-            return self._ticks
+            ticks = self._ticks
+            if self._control is not None:
+                self._control.count(ticks, state if self._control.has_watches else None)
+        if self._control is not None:
+            self._attend(self._control)
+        return ticks
 
     def param(
         self,
@@ -238,14 +262,24 @@ class TrainingLoop:
         self._recorder.record("control", {"command": "checkpoint", **facts})
 
     def halt(self, reason: str) -> None:
-        """Halt the loop: from now on :meth:`tick` raises, until :meth:`resume`."""
+        """Halt the loop: from now on :meth:`tick` raises, until :meth:`resume`.
+
+        With ``control`` the next tick waits instead; another thread or a client can resume it.
+        """
         with self._lock:
+            if self._control is not None:
+                self._control.halt(self._recorder, reason)
+                return
             self._recorder.record("control", {"command": "halt", "reason": reason})
             self._halted = reason
 
     def resume(self, reason: str = "") -> None:
         """Let a halted loop go on."""
         with self._lock:
+            if self._control is not None:
+                if not self._control.resume(self._recorder, reason):
+                    raise MisuseError("the loop is not halted")
+                return
             if self._halted is None:
                 raise MisuseError("the loop is not halted")
             self._recorder.record("control", {"command": "resume", "reason": reason})
@@ -258,6 +292,8 @@ class TrainingLoop:
         """
         with self._lock:
             if self._closed is None:
+                if self._control is not None:
+                    self._control.close()
                 self._recorder.record("lifecycle", {"event": "stop", "exit": outcome or {"code": 0}})
                 self._closed = dict(self._recorder.close())
             return self._closed
@@ -283,6 +319,18 @@ class TrainingLoop:
         if self._halted is not None:
             raise LoopHalted.of(f"the loop is halted: {self._halted}", tick=self._ticks)
 
+    def _attend(self, control: Control) -> None:
+        """Carry out what was asked, and wait while that is to halt."""
+        while True:
+            changes, reason = control.attend(self._recorder)
+            with self._lock:
+                for name, value in changes:
+                    self._params[name].value = value
+            if reason is not None:
+                raise LoopHalted.of(f"the loop is to end: {reason}", tick=self._ticks, path=self.path)
+            if not changes:
+                return
+
     def _look(self, watch: _Watch, value: Any) -> None:
         if not watch.predicate(value):
             return
@@ -290,6 +338,8 @@ class TrainingLoop:
         self._recorder.record("control", trip)
         if watch.policy == "halt":
             self.halt(f"watch of {watch.name} tripped")
+            if self._control is not None:
+                return
             raise LoopHalted.of(
                 f"watch of {watch.name} tripped at tick {self._ticks}: {value!r}",
                 tick=self._ticks,
@@ -332,7 +382,15 @@ class TrainingLoop:
             mutation["principal"] = principal
         self._recorder.record("mutation", mutation)
         param.value = applied
+        if self._control is not None:
+            limits = {"min": _finite(param.min), "max": _finite(param.max)}
+            self._control.declare(name, {"value": applied, **limits})
         return applied
+
+
+def _finite(bound: float | None) -> float | None:
+    """Give the bound if it is one: there is none at infinity."""
+    return bound if bound is not None and math.isfinite(bound) else None
 
 
 def _within(requested: Any, param: _Param) -> Any:

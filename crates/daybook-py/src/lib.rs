@@ -17,7 +17,7 @@ mod _native {
     use crate::atune::{Study, StudyFile, Trial, open_study, param_fits};
     #[pymodule_export]
     use crate::omniloop::{
-        Durability, FrameRecord, InputReplayer, JournalPlayer, Recorder, RotationPolicy,
+        Control, Durability, FrameRecord, InputReplayer, JournalPlayer, Recorder, RotationPolicy,
         SegmentedPlayer, Stamp, StateJournal, cause_of, effects_of, find_divergence,
         journal_segments, verify_chain,
     };

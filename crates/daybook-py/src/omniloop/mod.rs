@@ -1,6 +1,7 @@
 //! Journals: the native half of the package `omniloop`.
 
 mod analysis;
+mod control;
 mod options;
 mod player;
 mod record;
@@ -9,6 +10,7 @@ mod verify;
 mod writer;
 
 pub(crate) use analysis::{InputReplayer, cause_of, effects_of, find_divergence};
+pub(crate) use control::Control;
 pub(crate) use options::{Durability, RotationPolicy};
 pub(crate) use player::{JournalPlayer, SegmentedPlayer};
 pub(crate) use record::{FrameRecord, Stamp};

@@ -130,7 +130,7 @@ impl Recorder {
 }
 
 impl Recorder {
-    fn with<R: Send>(
+    pub(super) fn with<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&recorder::Recorder) -> Result<R> + Send,

@@ -66,8 +66,9 @@ pub struct CommandOptions {
     pub record_stdin: bool,
     /// Is told every telemetry object as well.
     pub listener: Option<TelemetryListener>,
-    /// Runs the command in a process group of its own, without an input, for the caller to end. Without,
-    /// the command shares this process's group, and this process's signals are recorded and passed on.
+    /// Runs the command in a process group of its own, without an input, for the caller to end; or, if it
+    /// is [attended](CommandGroup::attended), to halt and to address. Without, the command shares this
+    /// process's group, and this process's signals are recorded and passed on.
     pub group: Option<Arc<CommandGroup>>,
     /// Only objects with this member are telemetry.
     pub tick_on: Option<String>,
@@ -176,19 +177,27 @@ fn run(
     let program = options.argv.first().ok_or(Error::Misuse {
         what: "no command was given",
     })?;
+    let takes_lines = options.group.as_ref().is_some_and(|g| g.takes_lines());
+    if takes_lines && stdin.is_some() {
+        return Err(Error::Misuse {
+            what: "a command that takes lines of its own has no standard input to pass on",
+        });
+    }
+    let is_fed = takes_lines || stdin.is_some();
     let fs = Arc::clone(&options.recorder.journal.fs);
     let recorder = Arc::new(Recorder::create(path, options.recorder.clone())?);
     created();
     // Before the command starts, so that no signal falls between.
     let listen =
         || SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
-    let signals = options.group.is_none().then(listen).transpose();
+    let listens = options.group.as_ref().is_none_or(|g| g.is_attended());
+    let signals = listens.then(listen).transpose();
     let signals = signals.map_err(|source| Error::Io {
         op: "listen for signals of",
         path: path.to_owned(),
         source,
     })?;
-    let mut child = match command(program, options, stdin.is_some()).spawn() {
+    let mut child = match command(program, options, is_fed).spawn() {
         Ok(child) => child,
         Err(source) => {
             let exit = json!({ "error": source.to_string() });
@@ -208,15 +217,15 @@ fn run(
         FrameKind::Lifecycle,
         start_payload(options, &child, fs.as_ref()),
     );
+    if let Some(group) = &options.group {
+        group.start(&mut child, Arc::downgrade(&recorder));
+    }
     let schema = Arc::new(Mutex::new(SchemaDeriver::default()));
     let streams = (stdin, stdout, stderr);
     let readers = start_readers(&mut child, &recorder, &schema, options, streams)?;
     let exit = match (signals, &options.group) {
-        (Some(signals), _) => attend(child, signals, &recorder)?,
-        (None, Some(group)) => {
-            group.start(&child, Arc::downgrade(&recorder));
-            exit_of(group.wait(&mut child))?
-        }
+        (Some(signals), group) => attend(child, signals, &recorder, group.as_ref())?,
+        (None, Some(group)) => exit_of(group.wait(&mut child))?,
         (None, None) => exit_of(child.wait())?,
     };
     let all_read = wait_for(readers, OUTPUT_GRACE);
@@ -462,35 +471,45 @@ fn attend(
     mut child: Child,
     mut signals: SignalsInfo<WithOrigin>,
     recorder: &Arc<Recorder>,
+    group: Option<&Arc<CommandGroup>>,
 ) -> Result<ExitStatus> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let ended = Arc::new(AtomicBool::new(false));
     let handle = signals.handle();
     let listener = {
         let (recorder, ended) = (Arc::clone(recorder), Arc::clone(&ended));
+        let group = group.cloned();
         spawn("signals", move || {
             for origin in signals.forever() {
                 let sender = origin.process.map(|process| process.pid);
-                // A key press reaches the whole foreground group; a sent signal reaches us alone.
-                let was_sent = matches!(
-                    origin.cause,
-                    Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)
-                );
-                let pass_on = was_sent && !ended.load(Ordering::Acquire);
+                // A key press reaches the whole foreground group, and a command in a group of its own is
+                // not in that; a sent signal reaches us alone.
+                let is_ours_alone = group.is_some()
+                    || matches!(
+                        origin.cause,
+                        Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)
+                    );
+                let pass_on = is_ours_alone && !ended.load(Ordering::Acquire);
                 let payload = Payload::new("command", "signal")
                     .with("signal", signal_name(origin.signal))
                     .with_some("sender_pid", sender)
                     .with("passed_on", pass_on);
                 put(&recorder, FrameKind::Control, payload.bytes());
-                if let (true, Some(pid), Some(signal)) =
-                    (pass_on, pid, Signal::from_named_raw(origin.signal))
-                {
-                    kill_process(pid, signal).ok();
+                let signal = Signal::from_named_raw(origin.signal).filter(|_| pass_on);
+                match (signal, &group, pid) {
+                    (Some(signal), Some(group), _) => group.pass_on(signal),
+                    (Some(signal), None, Some(pid)) => {
+                        kill_process(pid, signal).ok();
+                    }
+                    _ => {}
                 }
             }
         })?
     };
-    let status = child.wait();
+    let status = match group {
+        Some(group) => group.wait(&mut child),
+        None => child.wait(),
+    };
     ended.store(true, Ordering::Release);
     handle.close();
     listener.join().ok();

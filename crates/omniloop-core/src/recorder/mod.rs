@@ -12,10 +12,11 @@ pub use command::{
     CommandOptions, CommandOutcome, ExitStatus, TelemetryListener, record_command,
     record_command_fed, record_command_with,
 };
-pub use group::CommandGroup;
+pub use group::{CommandGroup, RunningGroup};
 pub use links::{
     Links, RESOURCE_VARIABLE, RUN_ID, RUN_TICK, SESSION_ID, STUDY_ID, TRACE_VARIABLE, TRIAL_NUMBER,
     new_run_id,
 };
+pub use payload::Payload;
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};
 pub(crate) use schema::SchemaDeriver;

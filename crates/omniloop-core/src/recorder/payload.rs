@@ -8,22 +8,23 @@ use serde_json::Value;
 
 /// A JSON object that keeps the order in which its members were added.
 #[derive(Debug)]
-pub(super) struct Payload(Vec<(Cow<'static, str>, Value)>);
+#[must_use]
+pub struct Payload(Vec<(Cow<'static, str>, Value)>);
 
 impl Payload {
     /// An object with its first member.
-    pub(super) fn new(name: &'static str, value: impl Into<Value>) -> Self {
+    pub fn new(name: &'static str, value: impl Into<Value>) -> Self {
         Self(vec![(name.into(), value.into())])
     }
 
     /// Adds a member.
-    pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.0.push((name.into(), value.into()));
         self
     }
 
     /// Adds a member whose name the caller chose, unless one of that name is there.
-    pub(super) fn with_named(mut self, name: &str, value: Value) -> Self {
+    pub fn with_named(mut self, name: &str, value: Value) -> Self {
         if self.0.iter().all(|(taken, _)| taken != name) {
             self.0.push((name.to_owned().into(), value));
         }
@@ -31,7 +32,7 @@ impl Payload {
     }
 
     /// Adds a member if there is a value.
-    pub(super) fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+    pub fn with_some(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -39,7 +40,7 @@ impl Payload {
     }
 
     /// The object's text.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         // String keys and JSON values: writing them to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
