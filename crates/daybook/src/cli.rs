@@ -24,7 +24,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Demo(verb::demo::DemoArgs),
-    Record(verb::record::RecordArgs),
+    Record(Box<verb::record::RecordArgs>),
+    Ctl(verb::ctl::CtlArgs),
     Tune(Box<verb::tune::TuneArgs>),
     Verify(verb::verify::VerifyArgs),
     Inspect(verb::inspect::InspectArgs),
@@ -50,6 +51,7 @@ impl Cli {
         match self.verb {
             Verb::Demo(args) => verb::demo::run(&args),
             Verb::Record(args) => verb::record::run(&args),
+            Verb::Ctl(args) => verb::ctl::run(&args),
             Verb::Tune(args) => verb::tune::run(&args),
             Verb::Verify(args) => verb::verify::run(&args),
             Verb::Inspect(args) => verb::inspect::run(&args),

@@ -7,6 +7,7 @@
 mod amounts;
 mod attesting;
 mod cli;
+mod controlling;
 mod failure;
 mod keys;
 mod kind;

@@ -1,4 +1,4 @@
-"""A loop is attended over its socket: by threads here, and by clients that are killed."""
+"""A loop is attended over its socket: by threads here, by `daybook ctl`, and by clients that are killed."""
 
 import json
 import os
@@ -165,6 +165,18 @@ def test_a_controller_that_is_cut_off_means_what_the_policy_says(run, sock, poli
         running.end()
     lost = [r for _, _, r in records(run, "control") if r["command"] == "controller_lost"]
     assert [r["policy"] for r in lost] == [policy]
+
+
+def test_the_program_attends_a_loop(run, sock, daybook):
+    with TrainingLoop(run, control=sock) as loop:
+        running = Running(loop)
+        daybook("ctl", sock, "halt")
+        status = json.loads(daybook("ctl", sock, "status", "--json"))
+        assert (status["state"], status["run"]) == ("halted", str(run))
+        assert daybook("ctl", sock, "set", "rate", "0.25").startswith("rate 0.5 → 0.25 at tick ")
+        daybook("ctl", sock, "resume")
+        running.end()
+    daybook("ctl", sock, "status", code=2)
 
 
 def test_ctrl_c_ends_a_halted_loop_and_the_journal_is_sealed(run, sock):

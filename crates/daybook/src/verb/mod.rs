@@ -2,6 +2,7 @@
 
 pub(crate) mod attest;
 pub(crate) mod completions;
+pub(crate) mod ctl;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod export;

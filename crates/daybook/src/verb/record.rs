@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use anstream::eprintln;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use durable::{Fs as _, RealFs};
+use omniloop_control::{HaltPolicy, Param};
 use omniloop_core::journal::{Durability, JournalOptions, JournalSigner};
 use omniloop_core::recorder::{
     Closed, CommandOptions, Links, Policy, RESOURCE_VARIABLE, RecorderOptions, TRACE_VARIABLE,
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 use super::host;
 use crate::amounts::{self, Rotate};
 use crate::attesting::{Attesting, Signed};
+use crate::controlling::{self, Controlling};
 use crate::failure::{COULD_NOT, DONE, Failure, Outcome, is_io};
 use crate::keys;
 use crate::styles::{HINT, WARN};
@@ -29,6 +31,11 @@ use crate::trace_parent::TraceParent;
 /// other line, and all of standard error, is a log record. The output still goes where it would have
 /// gone. Another process can read the file while it grows.
 ///
+/// With --control the command can be attended while it runs, with `daybook ctl`: it is in a process group
+/// of its own then, which is halted by SIGSTOP and goes on by SIGCONT; signals and key presses that
+/// reach the recorder are passed on to it. What --param names can be changed: the command gets a JSON
+/// line with tick, channel and value on its standard input.
+///
 /// The exit code is the command's own, or 128 and the number of the signal that ended it. It is 2
 /// when the command succeeded and its recording did not.
 #[derive(Args, Debug)]
@@ -36,7 +43,8 @@ use crate::trace_parent::TraceParent;
   daybook record -o run.omni -- python train.py --lr 1e-3
   daybook record -o run.omni --rotate 64MiB --rotate 1h -- ./control-loop
   daybook record -o run.omni --key k.pem -- python train.py
-  daybook record -o run.omni --stdin --tick-on step -- ./simulator < commands.txt")]
+  daybook record -o run.omni --stdin --tick-on step -- ./simulator < commands.txt
+  daybook record -o run.omni --control run.sock --param lr=0.1,0..1 -- python train.py")]
 pub(crate) struct RecordArgs {
     /// Where the recording goes: a file that does not exist yet.
     #[arg(short, long, value_name = "FILE")]
@@ -68,6 +76,23 @@ pub(crate) struct RecordArgs {
     /// command.
     #[arg(long)]
     drop_when_full: bool,
+    /// Listens at this socket, which only this user can connect to, for `daybook ctl`.
+    #[arg(long, value_name = "SOCK")]
+    control: Option<PathBuf>,
+    /// What it means when the last controller, a `daybook ctl SOCK attend`, is cut off: the command goes
+    /// on, is halted, or is asked to end.
+    #[arg(
+        long,
+        value_name = "POLICY",
+        default_value = "halt",
+        requires = "control"
+    )]
+    halt_policy: WhenLost,
+    /// A parameter that can be changed over the socket, with its limits if it has any:
+    /// NAME=VALUE or NAME=VALUE,MIN..MAX. May be repeated.
+    #[arg(long, value_name = "PARAM", value_parser = controlling::param)]
+    #[arg(requires = "control", conflicts_with = "stdin")]
+    param: Vec<(String, Param)>,
     /// Replaces the recording that stands there, all of its files.
     #[arg(long)]
     force: bool,
@@ -79,9 +104,37 @@ pub(crate) struct RecordArgs {
     command: Vec<OsString>,
 }
 
+/// What the loss of the last controller means.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WhenLost {
+    Continue,
+    Halt,
+    Exit,
+}
+
+impl From<WhenLost> for HaltPolicy {
+    fn from(policy: WhenLost) -> Self {
+        match policy {
+            WhenLost::Continue => Self::Continue,
+            WhenLost::Halt => Self::Halt,
+            WhenLost::Exit => Self::Exit,
+        }
+    }
+}
+
 pub(crate) fn run(args: &RecordArgs) -> Outcome {
     let signer = args.key.as_deref().map(keys::signer).transpose()?;
-    let options = options(args, signer.as_ref())?;
+    let mut options = options(args, signer.as_ref())?;
+    let controlling = match &args.control {
+        Some(socket) => {
+            let (policy, params) = (args.halt_policy.into(), args.param.clone());
+            let started = Controlling::start(socket, &args.output, policy, params)?;
+            options.group = Some(started.group());
+            options.listener = Some(started.listener());
+            Some(started)
+        }
+        None => None,
+    };
     let mut attesting = None;
     let recorded = record_command_with(
         &args.output,
@@ -93,6 +146,9 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
                 .map(|signer| Attesting::start(&args.output, signer, args.origin.clone(), host()));
         },
     );
+    if let Some(controlling) = controlling {
+        controlling.finish();
+    }
     let attesting = attesting.transpose();
     let outcome = match recorded {
         Ok(outcome) => outcome,

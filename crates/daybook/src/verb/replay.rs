@@ -217,9 +217,13 @@ struct Feed {
 impl Read for Feed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.ready.is_empty() {
-            let next = self.inputs.next_any().map_err(io::Error::other)?;
-            let Some(input) = next else {
-                return Ok(0);
+            let input = loop {
+                match self.inputs.next_any().map_err(io::Error::other)? {
+                    // Of what came over the control socket the command got the changes alone.
+                    Some(input) if is_order(&input) => {}
+                    Some(input) => break input,
+                    None => return Ok(0),
+                }
             };
             self.hold_back(input.place.tick);
             self.ready.extend(line_of(&input));
@@ -240,6 +244,12 @@ impl Feed {
             }
         }
     }
+}
+
+/// Whether the input came over the control socket and the command saw nothing of it.
+fn is_order(input: &Input) -> bool {
+    let command = input.value.get("command").and_then(Value::as_str);
+    input.channel == "control" && command != Some("set")
 }
 
 /// What the command gets: the line that it got, or all that is known of an input of another kind.

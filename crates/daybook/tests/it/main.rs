@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod attest;
 #[cfg(test)]
+mod control;
+#[cfg(test)]
 mod evals;
 #[cfg(test)]
 mod export;
