@@ -28,6 +28,9 @@ pub(crate) struct Control {
 /// What a tick came to: the changes that the loop has to take over, and why it is to end.
 type Turned = (Vec<(String, Value)>, Standing);
 
+/// The same for the interpreter: the reason when it is to end.
+type Attended<'py> = (Vec<(String, Bound<'py, PyAny>)>, Option<String>);
+
 #[pymethods]
 impl Control {
     #[new]
@@ -87,11 +90,7 @@ impl Control {
     }
 
     /// Waits while the loop is halted, without the interpreter; the second part says why the loop is to end.
-    fn attend<'py>(
-        &self,
-        py: Python<'py>,
-        recorder: &Recorder,
-    ) -> PyResult<(Vec<(String, Bound<'py, PyAny>)>, Option<String>)> {
+    fn attend<'py>(&self, py: Python<'py>, recorder: &Recorder) -> PyResult<Attended<'py>> {
         let mut changes = Vec::new();
         loop {
             let (turn, seen) = self.turn(py, recorder)?;

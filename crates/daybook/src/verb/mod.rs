@@ -11,6 +11,7 @@ pub(crate) mod key;
 pub(crate) mod mcp;
 pub(crate) mod migrate;
 pub(crate) mod omniloop;
+pub(crate) mod query_run;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod replay;

@@ -28,6 +28,8 @@ mod migrate;
 #[cfg(test)]
 mod plot;
 #[cfg(test)]
+mod query_run;
+#[cfg(test)]
 mod record;
 #[cfg(test)]
 mod recover;

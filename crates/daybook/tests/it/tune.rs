@@ -141,6 +141,77 @@ fn a_command_is_tuned_and_every_trial_is_a_run_that_verifies() {
 }
 
 #[test]
+fn a_trial_that_misses_a_constraint_is_never_the_best() {
+    let scratch = Scratch::new();
+    let script = r#"awk -v x="$DAYBOOK_PARAM_X" 'BEGIN { printf "{\"loss\":%.9f,\"over\":%.9f}\n", x, 0.4-x }'"#;
+    tune(
+        &scratch,
+        &[
+            "--trials",
+            "15",
+            "--constraint",
+            "over",
+            "--sampler",
+            "random",
+        ],
+        script,
+    )
+    .expect(0);
+    let trials = trials(&scratch);
+    assert_settled(&trials, 15);
+    let value = |trial: &Value| trial["values"][0].as_f64().unwrap();
+    for trial in &trials {
+        assert_eq!(trial["state"], "complete");
+        let over = trial["user_attrs"]["constraints"]["over"].as_f64().unwrap();
+        assert!((over - (0.4 - value(trial))).abs() < 1e-6);
+    }
+    let met = trials.iter().map(value).filter(|loss| *loss >= 0.4);
+    let best = scratch
+        .daybook(&["study", "best", "study.atj", "--json"])
+        .expect(0)
+        .json();
+    assert!(best.to_string().contains("\"over\""), "{best:#}");
+    let least = met.fold(f64::INFINITY, f64::min);
+    assert!(
+        trials.iter().map(value).any(|loss| loss < 0.4),
+        "no trial misses it"
+    );
+    assert!(
+        best.to_string().contains(&least.to_string()),
+        "{least} is not in {best:#}"
+    );
+}
+
+#[test]
+fn a_trial_without_its_constraint_has_failed_and_says_so() {
+    for (line, what) in [
+        (r#"{"loss":1}"#, "no constraint \"over\""),
+        (r#"{"loss":1,"over":null}"#, "null"),
+        (r#"{"loss":1,"over":"NaN"}"#, "not a number"),
+    ] {
+        let scratch = Scratch::new();
+        let script = format!("echo '{line}'");
+        tune(
+            &scratch,
+            &["--trials", "1", "--constraint", "over"],
+            &script,
+        )
+        .expect(1);
+        let trials = trials(&scratch);
+        assert_eq!(trials[0]["state"], "failed");
+        let error = trials[0]["error"].as_str().unwrap();
+        assert!(error.contains(what), "{error}");
+    }
+    let refused = tune(
+        &Scratch::new(),
+        &["--trials", "1", "--constraint", "loss"],
+        "true",
+    )
+    .expect(2);
+    assert!(refused.err.contains("objective"), "{}", refused.err);
+}
+
+#[test]
 fn repeating_the_command_goes_on_where_it_ended() {
     let scratch = Scratch::new();
     tune(&scratch, &["--trials", "3"], BOWL).expect(0);

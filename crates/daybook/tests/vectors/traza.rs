@@ -34,7 +34,7 @@ fn spans() -> Vec<Span> {
 fn many() -> Vec<Span> {
     let text = "the same words again and again ".repeat(40);
     let span = |n: u64| {
-        let text = if n % 97 == 0 {
+        let text = if n.is_multiple_of(97) {
             format!("{text} needle")
         } else {
             text.clone()

@@ -1,6 +1,7 @@
 //! The walk: from what was asked about to whatever names it or is named by it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -317,7 +318,7 @@ impl<'p> Walk<'p> {
                     let records = set.record_count();
                     node.summary = count(records, "record");
                     if let Some(tick) = verdict.facts.get("last_tick").and_then(Value::as_u64) {
-                        node.summary.push_str(&format!(" up to tick {tick}"));
+                        write!(node.summary, " up to tick {tick}").ok();
                     }
                     for name in ["records", "last_tick", "head", "sealed"] {
                         let fact = verdict.facts.get(name).cloned().unwrap_or(Value::Null);
@@ -337,23 +338,20 @@ impl<'p> Walk<'p> {
             node.facts.insert("session.id".to_owned(), session);
         }
         if let (Some(study_id), Some(number)) = (&links.study_id, links.trial_number) {
-            match self.places.study_of_run(run) {
-                Some(study) => {
-                    let at = TrialAt { study, number };
-                    if self.places.trial_of(at).is_some() {
-                        let trial = self.reach(Item::Trial(at), Some(node), STUDY_ID);
-                        self.pairs.entry((trial, node)).or_insert(false);
-                    } else if let Some(node) = self.nodes.get_mut(node) {
-                        let what = format!(
-                            "it says that it is trial {number} of a study that has no such trial"
-                        );
-                        node.find("no_such_trial", Severity::Damage, what);
-                    }
+            if let Some(study) = self.places.study_of_run(run) {
+                let at = TrialAt { study, number };
+                if self.places.trial_of(at).is_some() {
+                    let trial = self.reach(Item::Trial(at), Some(node), STUDY_ID);
+                    self.pairs.entry((trial, node)).or_insert(false);
+                } else if let Some(node) = self.nodes.get_mut(node) {
+                    let what = format!(
+                        "it says that it is trial {number} of a study that has no such trial"
+                    );
+                    node.find("no_such_trial", Severity::Damage, what);
                 }
-                None => {
-                    let name = format!("trial {number} of the study {study_id}");
-                    self.miss("trial", name, node, STUDY_ID);
-                }
+            } else {
+                let name = format!("trial {number} of the study {study_id}");
+                self.miss("trial", name, node, STUDY_ID);
             }
         }
         // A trial may name a run that does not know of it.
@@ -391,7 +389,9 @@ impl<'p> Walk<'p> {
             }
             spans += found.len() as u64;
             places.push(place.name().to_owned());
-            found.iter().for_each(|span| claims.learn(span));
+            for span in &found {
+                claims.learn(span);
+            }
             let (folder, name) = (place.folder().map(Path::to_owned), place.name().to_owned());
             match folder {
                 Some(folder) => self.verify_store(node, &folder),
@@ -441,14 +441,11 @@ impl<'p> Walk<'p> {
                 study,
                 number: *number,
             });
-            match at.filter(|at| self.places.trial_of(*at).is_some()) {
-                Some(at) => {
-                    self.reach(Item::Trial(at), Some(node), STUDY_ID);
-                }
-                None => {
-                    let name = format!("trial {number} of the study {study_id}");
-                    self.miss("trial", name, node, STUDY_ID);
-                }
+            if let Some(at) = at.filter(|at| self.places.trial_of(*at).is_some()) {
+                self.reach(Item::Trial(at), Some(node), STUDY_ID);
+            } else {
+                let name = format!("trial {number} of the study {study_id}");
+                self.miss("trial", name, node, STUDY_ID);
             }
         }
         self.claims.insert(node, claims);

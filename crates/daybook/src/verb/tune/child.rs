@@ -1,6 +1,6 @@
 //! One trial's command: run, recorded, watched, and ended when its time is over.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -69,6 +69,8 @@ pub(super) enum Ending {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) ending: Ending,
+    /// What the constraints came to that the command told of.
+    pub(super) constraints: BTreeMap<String, f64>,
     pub(super) recorded: Option<Closed>,
     /// What went wrong with the recording, which does not fail a trial.
     pub(super) unrecorded: Option<String>,
@@ -153,6 +155,7 @@ struct Watch<'a> {
     group: &'a CommandGroup,
     begun: Instant,
     result: Option<Result<Vec<f64>, String>>,
+    constraints: BTreeMap<String, Result<f64, String>>,
     is_final: bool,
     /// Why it was asked to end, and when it is to be killed.
     stopped: Option<(Ending, Instant)>,
@@ -166,6 +169,7 @@ impl<'a> Watch<'a> {
             group,
             begun: Instant::now(),
             result: None,
+            constraints: BTreeMap::new(),
             is_final: false,
             stopped: None,
             is_killed: false,
@@ -181,7 +185,10 @@ impl<'a> Watch<'a> {
                 Verdict::Prune(why) => self.stop(Ending::Pruned, &why),
                 Verdict::Abandon(why) => self.stop(Ending::Abandoned(why.clone()), &why),
             },
-            Said::Result { .. } if self.is_final => {}
+            Said::Result { .. } | Said::Constraint { .. } if self.is_final => {}
+            Said::Constraint { name, value } => {
+                self.constraints.insert(name, value);
+            }
             Said::Result { values, is_final } => {
                 self.result = Some(values);
                 self.is_final = is_final;
@@ -226,22 +233,28 @@ impl<'a> Watch<'a> {
                 let ending = Ending::CannotStart(crate::failure::chain_text(&error));
                 return Ok(Ended {
                     ending,
+                    constraints: BTreeMap::new(),
                     recorded: None,
                     unrecorded: None,
                 });
             }
             Err(error) => return Err(error),
         };
-        let ending = match self.stopped {
-            Some((ending, _)) => ending,
-            None => ending_of(self.job.names, outcome.exit, self.result, tail),
+        let ending = if let Some((ending, _)) = self.stopped {
+            ending
+        } else {
+            let ending = ending_of(self.job.names, outcome.exit, self.result, tail);
+            constrained(self.job.names, ending, &self.constraints)
         };
+        let told = self.constraints.into_iter();
+        let constraints = told.filter_map(|(name, value)| Some((name, value.ok()?)));
         let (recorded, unrecorded) = match outcome.recording {
             Ok(closed) => (Some(closed), None),
             Err(error) => (None, Some(crate::failure::chain_text(&error))),
         };
         Ok(Ended {
             ending,
+            constraints: constraints.filter(|(_, value)| !value.is_nan()).collect(),
             recorded,
             unrecorded,
         })
@@ -283,6 +296,29 @@ fn ending_of(
                 Ending::Failed(format!("its command printed no JSON line with \"{names}\""))
             }
         },
+    }
+}
+
+/// A trial that has values needs all of its constraints as well.
+fn constrained(
+    names: &Names,
+    ending: Ending,
+    told: &BTreeMap<String, Result<f64, String>>,
+) -> Ending {
+    let missing = |name: &String| match told.get(name) {
+        None => Some(format!("its command told no constraint {name:?}")),
+        Some(Err(what)) => Some(what.clone()),
+        Some(Ok(value)) if value.is_nan() => {
+            Some(format!("its constraint {name:?} is not a number"))
+        }
+        Some(Ok(_)) => None,
+    };
+    match ending {
+        Ending::Values(values) => match names.constraints.iter().find_map(missing) {
+            None => Ending::Values(values),
+            Some(what) => Ending::Failed(what),
+        },
+        other => other,
     }
 }
 
@@ -346,6 +382,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names = Names {
             objectives: vec!["loss".to_owned()],
+            constraints: Vec::new(),
             step: "step".to_owned(),
         };
         let mut job = Job {
@@ -509,6 +546,7 @@ mod tests {
     fn the_exit_code_is_the_value_when_it_is_asked_for() {
         let names = Names {
             objectives: vec![EXIT_CODE.to_owned()],
+            constraints: Vec::new(),
             step: "step".to_owned(),
         };
         let ending = ending_of(&names, ExitStatus::Code(3), None, &Tail::default());

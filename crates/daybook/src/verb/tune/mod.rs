@@ -69,6 +69,10 @@ pub(crate) struct TuneArgs {
     /// An objective to maximize. May be repeated.
     #[arg(long, value_name = "METRIC")]
     maximize: Vec<String>,
+    /// A member of what the command prints that has to be at most 0 in the end: a trial that misses it is
+    /// never the best. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    constraint: Vec<String>,
     /// A parameter, such as 'lr=float(1e-5,1e-1,log)'. May be repeated.
     #[arg(long, value_name = "NAME=KIND", value_parser = param)]
     param: Vec<Written>,

@@ -8,6 +8,11 @@ pub(super) const EXIT_CODE: &str = "exit_code";
 /// What one line says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
+    /// What a constraint came to.
+    Constraint {
+        name: String,
+        value: Result<f64, String>,
+    },
     /// An intermediate value of every objective.
     Report { step: u64, values: Vec<f64> },
     /// The result, or the result so far.
@@ -21,20 +26,29 @@ pub(super) enum Said {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) objectives: Vec<String>,
+    /// Members that have to be at most 0 in the end.
+    pub(super) constraints: Vec<String>,
     pub(super) step: String,
 }
 
 impl Names {
-    /// What an object says: as a report and as a result, which it may be both.
+    /// What an object says: of constraints, as a report and as a result, which it may be all at once.
     pub(super) fn read(&self, object: &Map<String, Value>) -> Vec<Said> {
         let is_final = object.get("final") == Some(&Value::Bool(true));
         let names_one = self.objectives.iter().any(|name| object.contains_key(name));
+        let constraint = |name: &String| {
+            let value = number(object.get(name)?);
+            let value =
+                value.map_err(|what| format!("its constraint {name:?} is {what}, no number"));
+            let name = name.clone();
+            Some(Said::Constraint { name, value })
+        };
+        let mut said: Vec<Said> = self.constraints.iter().filter_map(constraint).collect();
         if !is_final && !names_one {
-            return Vec::new();
+            return said;
         }
         let values = self.values(object);
         let step = object.get(&self.step).and_then(step);
-        let mut said = Vec::new();
         if let (Ok(values), Some(step)) = (&values, step) {
             let values = values.clone();
             said.push(Said::Report { step, values });
@@ -95,6 +109,7 @@ mod tests {
         let objectives = objectives.iter().map(|&name| name.to_owned()).collect();
         let names = Names {
             objectives,
+            constraints: vec!["memory".to_owned()],
             step: "step".to_owned(),
         };
         names.read(object.as_object().unwrap())
@@ -118,6 +133,26 @@ mod tests {
         assert_eq!(
             read(&["loss"], &json!({"step": 4.0, "loss": 2}))[0],
             Said::Report { step: 4, values }
+        );
+    }
+
+    #[test]
+    fn a_constraint_may_stand_beside_a_result_or_alone() {
+        let constraint = |value| Said::Constraint {
+            name: "memory".to_owned(),
+            value,
+        };
+        assert_eq!(
+            read(&["loss"], &json!({"loss": 1, "memory": -2.5})),
+            [constraint(Ok(-2.5)), result(&[1.0])]
+        );
+        assert_eq!(
+            read(&["loss"], &json!({"memory": 3})),
+            [constraint(Ok(3.0))]
+        );
+        let said = read(&["loss"], &json!({"memory": [3]}));
+        assert!(
+            matches!(&said[..], [Said::Constraint { value: Err(what), .. }] if what.contains("a list"))
         );
     }
 

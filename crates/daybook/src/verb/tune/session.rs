@@ -91,8 +91,10 @@ impl<'a> Session<'a> {
             }
         };
         check_fit(&config, scheduler.as_deref())?;
+        check_constraints(&config, &args.constraint)?;
         let names = Names {
             objectives: config.metric_names.clone(),
+            constraints: args.constraint.clone(),
             step: args.step.clone(),
         };
         let options = StudyOptions {
@@ -166,6 +168,19 @@ fn check_fit(config: &StudyConfig, scheduler: Option<&dyn Scheduler>) -> Result<
     if count > 1 && config.metric_names.iter().any(|name| name == EXIT_CODE) {
         let what = format!("{EXIT_CODE} can only be the one objective of a study");
         return Err(Failure::new(what));
+    }
+    Ok(())
+}
+
+/// Refuses a constraint that is an objective, or that is named twice.
+fn check_constraints(config: &StudyConfig, constraints: &[String]) -> Result<(), Failure> {
+    let mut names: Vec<&String> = config.metric_names.iter().collect();
+    for name in constraints {
+        if names.contains(&name) {
+            let what = format!("{name} is an objective or a constraint already");
+            return Err(Failure::new(what).with_hint("--constraint NAME: a member of its own"));
+        }
+        names.push(name);
     }
     Ok(())
 }

@@ -84,6 +84,7 @@ pub(super) fn run(
     });
     let Ended {
         ending,
+        constraints,
         recorded,
         unrecorded,
     } = match ended {
@@ -102,6 +103,9 @@ pub(super) fn run(
         trial
             .set_user_attr(RUN_HEAD, Value::from(hex(closed.sealed.head.as_ref())))
             .ok();
+    }
+    for (name, value) in &constraints {
+        trial.set_constraint(name, *value).ok();
     }
     finished.warning = unrecorded.map(|what| format!("the recording is incomplete: {what}"));
     let outcome = match ending {

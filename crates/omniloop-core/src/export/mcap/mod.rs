@@ -291,15 +291,12 @@ impl<W: Write> Messages<W> {
             return Ok(*channel);
         }
         let topic = format!("/{kind}");
-        let channel = match self.telemetry.columns() {
-            Some(columns) => {
-                let schema = protobuf::schema(kind, Some(columns));
-                self.add_channel(&topic, &schema.name, "protobuf", &schema.data)?
-            }
-            None => {
-                let (name, schema) = (format!("omni.{kind}"), self.json_schema(kind));
-                self.add_channel(&topic, &name, "jsonschema", schema.as_bytes())?
-            }
+        let channel = if let Some(columns) = self.telemetry.columns() {
+            let schema = protobuf::schema(kind, Some(columns));
+            self.add_channel(&topic, &schema.name, "protobuf", &schema.data)?
+        } else {
+            let (name, schema) = (format!("omni.{kind}"), self.json_schema(kind));
+            self.add_channel(&topic, &name, "jsonschema", schema.as_bytes())?
         };
         self.channels.insert(kind, channel);
         Ok(channel)

@@ -41,15 +41,12 @@ pub(super) fn schema(kind: FrameKind, columns: Option<&Columns>) -> Schema {
         field("tick", TICK, Type::Uint64),
         field("payload_bytes", PAYLOAD_BYTES, Type::Bytes),
     ];
-    let message = match columns.filter(|_| kind == FrameKind::Telemetry) {
-        Some(columns) => {
-            fields.extend(variables(columns));
-            "Telemetry"
-        }
-        None => {
-            fields.push(field("payload", PAYLOAD, Type::String));
-            "Record"
-        }
+    let message = if let Some(columns) = columns.filter(|_| kind == FrameKind::Telemetry) {
+        fields.extend(variables(columns));
+        "Telemetry"
+    } else {
+        fields.push(field("payload", PAYLOAD, Type::String));
+        "Record"
     };
     let file = FileDescriptorProto {
         name: Some(format!("omni/{message}.proto")),
