@@ -48,7 +48,7 @@ pub(crate) struct TrailArgs {
     /// The token that a server knows; without it that of the environment, `TRAZA_TOKEN`.
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
-    /// The certificates, in PEM, that vouch for a server at https://.
+    /// The certificates, in PEM, that vouch for a server that is asked over TLS.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Prints JSON.
