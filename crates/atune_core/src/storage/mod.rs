@@ -23,6 +23,7 @@ use crate::storage::journal::record::{
     Op, OutboxAdvance, OutboxEffectComplete, OutboxReplacement, ParamsBatch, PutState, Report,
     SetError, SetStudyUserAttr, SetTrialUserAttr, SetValues, Transition,
 };
+use crate::study::constraints;
 use crate::trial::{
     Direction, ScopedBlob, StateBlob, StateScope, StudyConfig, StudyId, TrialId, TrialState,
     WorkerId,
@@ -611,7 +612,7 @@ pub trait Storage: Send + Sync + Debug {
 
     /// Shows the best trials of a study: the one with the best value, the earliest of equals, or for
     /// several directions all that no other trial dominates, by number. Trials with a value that is not
-    /// a number are never best. May start again, as [`Self::each_trial`] does.
+    /// a number, or that miss a constraint, are never best. May start again, as [`Self::each_trial`] does.
     fn each_best_trial(&self, study: StudyId, look: &mut dyn FnMut(&Trial)) -> Result<()> {
         let mut known = Ok(());
         self.read(&mut |replica| {
@@ -662,7 +663,9 @@ impl Replica {
         let directions = &self.study(study)?.config.directions;
         let finished = self.trials_of(study)?.filter(|trial| {
             let is_number = |values: &[JsonF64]| values.iter().all(|v| !v.0.is_nan());
-            trial.state == TrialState::Complete && trial.values.as_deref().is_some_and(is_number)
+            trial.state == TrialState::Complete
+                && trial.values.as_deref().is_some_and(is_number)
+                && constraints::are_met(trial)
         });
         if let [direction] = directions.as_slice() {
             let better = |a: &Trial, b: &Trial| dominates(a, b, &[*direction]);

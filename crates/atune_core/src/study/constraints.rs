@@ -39,6 +39,11 @@ pub(super) fn violation(trial: &Trial) -> Option<f64> {
     Some(of(trial)?.into_values().map(missed).sum())
 }
 
+/// False for a trial that misses one of its constraints.
+pub fn are_met(trial: &Trial) -> bool {
+    violation(trial).is_none_or(|missed| missed <= 0.0)
+}
+
 /// Constraints as the attribute's value.
 pub(super) fn to_json(constraints: &BTreeMap<String, f64>) -> Value {
     let member = |(name, value): (&String, &f64)| {

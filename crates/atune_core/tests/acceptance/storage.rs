@@ -449,14 +449,14 @@ fn storage_05_an_unknown_operation_is_named_with_its_place_and_what_stands_befor
     let Err(JournalError::Corrupt {
         path,
         offset,
-        fault: Fault::BadRecord(what),
+        fault: Fault::UnknownOperation { kind },
         ..
     }) = error
     else {
         panic!("{error:?}");
     };
     assert_eq!(path, scratch.data_files()[0]);
-    assert!(what.contains("lifecycle-dream"), "{what}");
+    assert_eq!(kind, "lifecycle-dream");
     let bytes = String::from_utf8(files::read(&path)).unwrap();
     let line = &bytes[usize::try_from(offset).unwrap()..];
     assert!(line.starts_with(r#"{"record":"op","seq":8"#), "{line}");

@@ -14,7 +14,9 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 /// The longest expression.
-const LEN_MAX: usize = 16 << 10;
+const LEN_MAX: usize = 4 << 10;
+/// The stack on which one is understood: the parser takes much of it for each level that its bound allows.
+const STACK_LEN: usize = 64 << 20;
 
 /// A condition that has been understood.
 #[derive(Debug)]
@@ -96,6 +98,18 @@ impl Condition {
         if text.len() > LEN_MAX {
             return Err(format!("it has more than {LEN_MAX} bytes"));
         }
+        std::thread::scope(|scope| {
+            let parser = std::thread::Builder::new().stack_size(STACK_LEN);
+            let parsing = parser
+                .spawn_scoped(scope, || Self::parse_here(text))
+                .map_err(|error| format!("no thread for it: {error}"))?;
+            parsing
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn parse_here(text: &str) -> Result<Self, String> {
         let dialect = GenericDialect {};
         let parser = Parser::new(&dialect).try_with_sql(text);
         let mut parser = parser.map_err(|error| error.to_string())?;
@@ -459,6 +473,8 @@ mod tests {
         ] {
             assert!(!holds(text), "{text}");
         }
+        let long = "loss > 1 and ".repeat(LEN_MAX / 13 - 1);
+        assert!(holds(&format!("{long} step = 7")));
         assert!(holds("absent > 1 or loss > 1"));
         assert!(!holds("absent > 1 and loss > 1"));
         assert!(holds("not (absent > 1 and loss > 3)"));
@@ -484,8 +500,9 @@ mod tests {
             let refused = Condition::parse(text).expect_err(text);
             assert!(refused.contains(why), "{text}: {refused}");
         }
-        assert!(Condition::parse(&"(".repeat(10_000)).is_err());
-        assert!(Condition::parse(&"not ".repeat(4_000)).is_err());
+        assert!(Condition::parse(&"(".repeat(LEN_MAX)).is_err());
+        assert!(Condition::parse(&"not ".repeat(LEN_MAX / 4)).is_err());
+        assert!(Condition::parse(&"- ".repeat(LEN_MAX / 2)).is_err());
         assert!(Condition::parse(&"x".repeat(LEN_MAX + 1)).is_err());
     }
 

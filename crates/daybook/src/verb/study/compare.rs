@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use atune_core::replica::{Study, Trial};
 use atune_core::storage::journal::JournalReader;
+use atune_core::study::constraints::are_met;
 use atune_core::trial::{Direction, TrialState};
 use clap::Args;
 use serde_json::{Value, json};
@@ -64,7 +65,8 @@ impl<'a> Side<'a> {
         let direction = *self.study.config.directions.get(objective)?;
         let values = self.trials.iter().take(count).filter_map(|trial| {
             let value = trial.values.as_ref()?.get(objective)?.0;
-            let counts = trial.state == TrialState::Complete && !value.is_nan();
+            let is_complete = trial.state == TrialState::Complete;
+            let counts = is_complete && !value.is_nan() && are_met(trial);
             counts.then_some((*trial, value))
         });
         values.min_by(|a, b| direction.signed(a.1).total_cmp(&direction.signed(b.1)))
@@ -79,7 +81,9 @@ impl<'a> Side<'a> {
                 .as_ref()
                 .and_then(|values| values.get(objective));
             let is_good = |found: f64| direction.signed(found) <= direction.signed(value);
-            trial.state == TrialState::Complete && found.is_some_and(|found| is_good(found.0))
+            trial.state == TrialState::Complete
+                && found.is_some_and(|found| is_good(found.0))
+                && are_met(trial)
         };
         self.trials.iter().position(is_good).map(|at| at + 1)
     }
