@@ -263,6 +263,7 @@ class Control:
     def close(self) -> None:
         """Refuse what waits, and remove the socket."""
 
+@final
 class Recorder:
     """A journal behind a bounded queue and a thread: no call waits for the disk.
 
