@@ -42,44 +42,61 @@ pub struct Record {
 /// # Ok::<(), traza::span::SpanError>(())
 /// ```
 pub fn derive(span: &Span) -> Record {
-    let mut content_len = 0;
-    // The visitors never break.
-    let _: ControlFlow<()> = span.each_text(&mut |text| {
-        content_len += text.len() + 1;
-        ControlFlow::Continue(())
-    });
-    let mut content = Content::with_capacity(content_len);
-    let _: ControlFlow<()> = span.each_text(&mut |text| {
-        content.push(text);
-        ControlFlow::Continue(())
-    });
-    // Enough for what is not content, of most spans.
-    let mut payload = String::with_capacity(content_len + 512);
-    let mut attributes = Attributes::default();
-    attributes
-        .bytes
-        .reserve(content_len + 48 * span.attributes.len() + 64);
-    // The one key that sorts before the reserved ones.
-    if let Some(value) = span.attributes.get("") {
-        attributes.push("", &value.to_string());
-    }
-    attributes.push(NAME_KEY, &span.name);
-    attributes.push(SERVICE_KEY, &span.service);
-    if !span.tenant.is_empty() {
-        attributes.push(TENANT_KEY, &span.tenant);
-    }
-    // Every other key that begins with NUL is kept out, so nothing can pass for a reserved one.
-    span.write_noting(&mut payload, |key, text| {
-        if !key.is_empty() && !key.starts_with('\0') {
-            attributes.push(key, text);
+    Deriver::default().derive(span)
+}
+
+/// [`derive()`] for many spans: what a record is made in is used for the next one, so that no record takes more memory than
+/// it needs.
+#[derive(Debug, Default)]
+pub struct Deriver {
+    payload: String,
+    pairs: Vec<u8>,
+}
+
+impl Deriver {
+    /// The record of a span.
+    pub fn derive(&mut self, span: &Span) -> Record {
+        let mut content_len = 0;
+        // The visitors never break.
+        let _: ControlFlow<()> = span.each_text(&mut |text| {
+            content_len += text.len() + 1;
+            ControlFlow::Continue(())
+        });
+        let mut content = Content::with_capacity(content_len);
+        let _: ControlFlow<()> = span.each_text(&mut |text| {
+            content.push(text);
+            ControlFlow::Continue(())
+        });
+        self.payload.clear();
+        self.pairs.clear();
+        let mut attributes = Attributes {
+            bytes: std::mem::take(&mut self.pairs),
+            ..Attributes::default()
+        };
+        // The one key that sorts before the reserved ones.
+        if let Some(value) = span.attributes.get("") {
+            attributes.push("", &value.to_string());
         }
-    });
-    Record {
-        timestamp: span.start_time_ns,
-        trace_id: span.trace_id.clone(),
-        attributes,
-        payload: payload.into_bytes(),
-        content,
+        attributes.push(NAME_KEY, &span.name);
+        attributes.push(SERVICE_KEY, &span.service);
+        if !span.tenant.is_empty() {
+            attributes.push(TENANT_KEY, &span.tenant);
+        }
+        // Every other key that begins with NUL is kept out, so nothing can pass for a reserved one.
+        span.write_noting(&mut self.payload, |key, text| {
+            if !key.is_empty() && !key.starts_with('\0') {
+                attributes.push(key, text);
+            }
+        });
+        let exact = attributes.bytes.as_slice().to_vec();
+        self.pairs = std::mem::replace(&mut attributes.bytes, exact);
+        Record {
+            timestamp: span.start_time_ns,
+            trace_id: span.trace_id.clone(),
+            attributes,
+            payload: self.payload.as_bytes().to_vec(),
+            content,
+        }
     }
 }
 
@@ -275,7 +292,7 @@ pub fn attribute_texts(wanted: &Value) -> Vec<String> {
 /// The text of a string, number or boolean.
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(text.to_string()),
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }

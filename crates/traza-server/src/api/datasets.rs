@@ -104,7 +104,7 @@ pub(crate) fn create_version<'a>(call: &Call<'a>) -> Answered<'a> {
     let not_null = |value: &Value| *value != Value::Null;
     let parent = match members.remove("parent").filter(not_null) {
         None => None,
-        Some(Value::String(parent)) => Some(parent),
+        Some(Value::String(parent)) => Some(parent.into()),
         Some(_) => return Err(Refusal::bad_request("`parent` must be a string or null")),
     };
     let new = NewVersion {

@@ -37,7 +37,7 @@ pub(crate) fn verify<'a>(call: &Call<'a>) -> Answered<'a> {
     json(&object([
         ("generation", found.generation.into()),
         ("intact", found.problems.is_empty().into()),
-        ("problems", list(found.problems, Value::String)),
+        ("problems", list(found.problems, Value::from)),
     ]))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn pin<'a>(call: &Call<'a>) -> Answered<'a> {
         .verify_pin(label)
         .map_err(|error| unavailable(&error))?;
     if !found.problems.is_empty() {
-        let problems = list(found.problems, Value::String);
+        let problems = list(found.problems, Value::from);
         return Err(Refusal::new(500, "the backup does not verify").with("problems", problems));
     }
     let body = object([

@@ -135,7 +135,7 @@ fn required_text(members: &mut traza::json::Object, name: &str) -> Result<String
 fn optional_text(members: &mut traza::json::Object, name: &str) -> Result<Option<String>, Refusal> {
     match members.remove(name) {
         None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::String(text)) => Ok(Some(text.into())),
         Some(_) => Err(Refusal::bad_request(format!("`{name}` must be a string"))),
     }
 }

@@ -31,7 +31,7 @@ impl Refusal {
     pub(crate) fn new(status: u16, error: impl Into<String>) -> Self {
         Self {
             status,
-            body: Object::from([("error".to_owned(), Value::String(error.into()))]),
+            body: Object::from([("error", Value::from(error.into()))]),
             closes: false,
             field: None,
             cause: Cause::Other,

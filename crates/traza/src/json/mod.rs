@@ -6,18 +6,18 @@
 //! and a long decimal literal may be read one unit in the last place off, because [`Number`] says so.
 
 mod number;
+mod object;
 mod parse;
 mod write;
 
-use std::collections::BTreeMap;
-
 pub use number::Number;
+pub use object::{Object, ObjectBuilder};
 pub(crate) use parse::Parser;
 pub use parse::{DEPTH_MAX, JsonError, JsonFault, MEMORY_MAX};
 pub use write::{write_object, write_string, write_u64};
 
-/// The members of an object, sorted by the bytes of their names.
-pub type Object = BTreeMap<String, Value>;
+/// A text. Up to 24 bytes, as most names and values have, take no memory of their own.
+pub type Text = compact_str::CompactString;
 
 /// A JSON value.
 ///
@@ -36,7 +36,7 @@ pub enum Value {
     /// A number.
     Number(Number),
     /// A string.
-    String(String),
+    String(Text),
     /// An array.
     Array(Vec<Value>),
     /// An object.
@@ -108,12 +108,18 @@ impl std::fmt::Display for Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::String(text.to_owned())
+        Self::String(text.into())
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<Text> for Value {
+    fn from(text: Text) -> Self {
         Self::String(text)
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::number::scaled;
-use super::{Number, Object, Value};
+use super::{Number, ObjectBuilder, Text, Value};
 
 /// Arrays and objects may nest fewer levels than this.
 pub const DEPTH_MAX: u32 = 128;
@@ -13,8 +13,10 @@ pub const DEPTH_MAX: u32 = 128;
 pub const MEMORY_MAX: usize = 256 << 20;
 /// A place in an array or an object.
 const SLOT_LEN: usize = size_of::<Value>();
-/// The first node of an object that is not empty, which has room for more members than most have.
-const NODE_LEN: usize = 11 * (size_of::<String>() + SLOT_LEN);
+/// A place in an object.
+const MEMBER_LEN: usize = size_of::<(Text, Value)>();
+/// What an object that is not empty has room for at least, in members.
+const MEMBERS_MIN: usize = 4;
 
 /// Why bytes are not JSON, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -162,17 +164,17 @@ impl<'a> Parser<'a> {
             Some(b'"') => {
                 let text = self.string()?;
                 self.charge(text.len())?;
-                Ok(Value::String(text.into_owned()))
+                Ok(Value::String(text.into()))
             }
             Some(b'{') => {
-                let mut members = Object::new();
+                let mut members = ObjectBuilder::default();
                 self.object(|parser, name| {
                     parser.charge_member(members.is_empty(), &name)?;
                     let value = parser.value()?;
-                    members.insert(name.into_owned(), value);
+                    members.push(name, value);
                     Ok(())
                 })?;
-                Ok(Value::Object(members))
+                Ok(Value::Object(members.finish()))
             }
             Some(b'[') => {
                 let mut items = Vec::new();
@@ -193,9 +195,9 @@ impl<'a> Parser<'a> {
 
     /// Takes the memory of a member of an object.
     pub(crate) fn charge_member(&mut self, is_first: bool, name: &str) -> Result<(), JsonError> {
-        // Behind the first node the others are half full at least.
-        let room = if is_first { NODE_LEN } else { 2 * SLOT_LEN };
-        self.charge(room + name.len())
+        // The room for them doubles when it is full.
+        let places = if is_first { MEMBERS_MIN } else { 2 };
+        self.charge(places * MEMBER_LEN + name.len())
     }
 
     /// Takes so many bytes of memory.

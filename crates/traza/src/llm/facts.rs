@@ -110,6 +110,9 @@ impl<'a> Facts<'a> {
     /// The facts of `span`.
     pub fn of(span: &'a Span) -> Self {
         let attributes = &span.attributes;
+        if !attributes.keys().any(|key| may_tell(key)) {
+            return Self::default();
+        }
         let model = first(attributes, MODEL, text);
         let provider = first(attributes, PROVIDER, text);
         let tokens = Tokens::of(attributes);
@@ -135,6 +138,20 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// False for most names that no fact is read from. Most spans are no calls, and this is quicker than looking for each name
+/// of every list.
+fn may_tell(key: &str) -> bool {
+    let family = match key.as_bytes().first() {
+        Some(b'g') => "gen_ai.",
+        Some(b'l') => "llm.",
+        Some(b'o') => "openinference.",
+        Some(b's') => "session.",
+        Some(b't') => "traceloop.",
+        _ => return false,
+    };
+    key.starts_with(family)
+}
+
 /// The text that the first usable one of `keys` states, by the rules of [`Facts`].
 pub fn first_text<'a>(attributes: &'a Object, keys: &[&str]) -> Option<Cow<'a, str>> {
     first(attributes, keys, text)
@@ -147,7 +164,7 @@ pub(super) fn first<'a, T>(
     read: impl Fn(&'a Value) -> Option<T>,
 ) -> Option<T> {
     keys.iter()
-        .find_map(|key| attributes.get(*key).and_then(&read))
+        .find_map(|key| attributes.get(key).and_then(&read))
 }
 
 fn session(attributes: &Object) -> Option<Session<'_>> {
@@ -158,10 +175,10 @@ fn session(attributes: &Object) -> Option<Session<'_>> {
 }
 
 fn is_marked_as_call(attributes: &Object) -> bool {
-    CALL_MARKS.iter().any(|key| attributes.contains_key(*key))
+    CALL_MARKS.iter().any(|key| attributes.contains_key(key))
         || SPAN_KINDS
             .iter()
-            .any(|(key, kind)| attributes.get(*key).and_then(Value::as_str) == Some(*kind))
+            .any(|(key, kind)| attributes.get(key).and_then(Value::as_str) == Some(*kind))
 }
 
 fn sum(prompt: Option<u64>, completion: Option<u64>) -> Option<u64> {
@@ -207,4 +224,25 @@ fn amount(value: &Value) -> Option<f64> {
         _ => return None,
     };
     amount.is_finite().then_some(amount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::tokens;
+
+    #[test]
+    fn no_name_that_a_fact_is_read_from_is_passed_over() {
+        let lists = [MODEL, PROVIDER, COST_USD, CALL_MARKS];
+        let names = lists.into_iter().chain(tokens::LISTS).flatten().copied();
+        let names = names
+            .chain(SPAN_KINDS.map(|(key, _)| key))
+            .chain(SessionKey::ALL.map(SessionKey::attribute));
+        for name in names {
+            assert!(may_tell(name), "{name}");
+        }
+        for other in ["", "http.method", "llmx", "sessions", "gen_ai"] {
+            assert!(!may_tell(other), "{other}");
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl Pricing {
             match model.strip_suffix(WILDCARD) {
                 Some(prefix) => pricing.prefixes.push((prefix.to_owned(), rates)),
                 None => {
-                    pricing.exact.insert(model.clone(), rates);
+                    pricing.exact.insert(model.to_string(), rates);
                 }
             }
         }

@@ -37,6 +37,16 @@ const REASONING: &[&str] = &[
     "llm.usage.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 ];
+/// All of these.
+#[cfg(test)]
+pub(super) const LISTS: [&[&str]; 6] = [
+    PROMPT,
+    COMPLETION,
+    TOTAL,
+    CACHE_READ,
+    CACHE_WRITE,
+    REASONING,
+];
 /// By its convention what is cached is a part of it, whoever the provider is.
 const OPENINFERENCE_PROMPT: &str = "llm.token_count.prompt";
 /// Providers whose count of prompt tokens leaves out what came from the cache or went into it.

@@ -1,9 +1,7 @@
 //! The object of one line: reading its members by name and type, and writing them in a fixed order.
 
-use std::collections::BTreeMap;
-
 use super::file::LineFault;
-use crate::json::{Object, Parser, Value, write_string, write_u64};
+use crate::json::{Object, ObjectBuilder, Parser, Text, Value, write_string, write_u64};
 
 /// What names a tenant in spans; read wherever a line may name one.
 const TENANT_ALIAS: &str = "$tenant";
@@ -15,18 +13,15 @@ impl Members {
     /// Reads a line. A member that occurs twice is refused: which one holds cannot be known.
     pub(super) fn parse(line: &[u8]) -> Result<Self, LineFault> {
         let mut parser = Parser::new(line)?;
-        let mut members = BTreeMap::new();
+        let mut members = ObjectBuilder::default();
         parser.object(|parser, name| {
             let value = parser.value()?;
-            let name = name.into_owned();
-            if members.contains_key(&name) {
-                return Err(LineFault::Twice { field: name });
-            }
-            members.insert(name, value);
-            Ok(())
+            members.push(name, value);
+            Ok::<(), LineFault>(())
         })?;
         parser.finish()?;
-        Ok(Self(members))
+        let twice = |name: Text| LineFault::Twice { field: name.into() };
+        Ok(Self(members.finish_of_distinct().map_err(twice)?))
     }
 
     /// The members of the object `value`, which stands in `field`.
@@ -134,7 +129,7 @@ impl Members {
 
 pub(super) fn string(value: Value, field: &'static str) -> Result<String, LineFault> {
     match value {
-        Value::String(text) => Ok(text),
+        Value::String(text) => Ok(text.into()),
         _ => Err(shape(field, "a string")),
     }
 }

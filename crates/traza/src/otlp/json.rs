@@ -209,8 +209,8 @@ fn read_scope(parser: &mut Parser<'_>) -> Result<Scope> {
     let memory = parser.memory_left();
     members(parser, |parser, name| match name {
         "attributes" => {
-            scope.attributes = Object::new();
-            attributes(parser, &mut scope.attributes)
+            scope.attributes = attributes(parser)?;
+            Ok(())
         }
         _ => Ok(parser.skip()?),
     })?;
@@ -237,10 +237,7 @@ fn read_span(parser: &mut Parser<'_>, mut scope: Object) -> Result<Span> {
             "startTimeUnixNano" => start = Some(read_time(parser)?),
             "endTimeUnixNano" => end = Some(read_time(parser)?),
             "status" => read_status(parser)?.clone_into(&mut span.status),
-            "attributes" => {
-                own = Object::new();
-                attributes(parser, &mut own)?;
-            }
+            "attributes" => own = attributes(parser)?,
             "events" => span.events = each_if_array(parser, "events", read_event)?,
             "links" => span.links = each_if_array(parser, "links", read_link)?,
             _ => parser.skip()?,
@@ -263,7 +260,7 @@ fn read_span(parser: &mut Parser<'_>, mut scope: Object) -> Result<Span> {
     span.attributes = if scope.is_empty() {
         own
     } else {
-        scope.append(&mut own);
+        scope.extend(own);
         scope
     };
     Ok(span)
@@ -277,10 +274,7 @@ fn read_event(parser: &mut Parser<'_>) -> Result<Option<Event>> {
         match name {
             "name" => event.name = text(parser)?.unwrap_or_default(),
             "timeUnixNano" => time = Some(read_time(parser)?),
-            "attributes" => {
-                event.attributes = Object::new();
-                attributes(parser, &mut event.attributes)?;
-            }
+            "attributes" => event.attributes = attributes(parser)?,
             _ => parser.skip()?,
         }
         Ok(())
@@ -298,10 +292,7 @@ fn read_link(parser: &mut Parser<'_>) -> Result<Option<Link>> {
         match name {
             "traceId" => trace_id = Some(read_id(parser)?),
             "spanId" => span_id = Some(read_id(parser)?),
-            "attributes" => {
-                link.attributes = Object::new();
-                attributes(parser, &mut link.attributes)?;
-            }
+            "attributes" => link.attributes = attributes(parser)?,
             _ => parser.skip()?,
         }
         Ok(())

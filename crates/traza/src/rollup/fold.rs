@@ -31,8 +31,12 @@ impl<'a> Fold<'a> {
     /// Adds a span. The order counts: sums of doubles round, so that only the order of the records gives the same bytes
     /// again.
     pub fn push(&mut self, span: &Span) {
-        let facts = Facts::of(span);
-        let counters = Counters::of(span, &facts, Cost::of(&facts, self.pricing));
+        self.push_with(span, &Facts::of(span));
+    }
+
+    /// [`push`](Self::push) for a caller that has the facts of the span.
+    pub fn push_with(&mut self, span: &Span, facts: &Facts<'_>) {
+        let counters = Counters::of(span, facts, Cost::of(facts, self.pricing));
         let rollup = &mut self.rollup;
         let totals = &mut rollup.totals;
         if let Some(model) = &facts.model {
@@ -43,10 +47,10 @@ impl<'a> Fold<'a> {
         }
         add_to(&mut totals.by_service, &span.service, &counters);
         add_to(&mut totals.by_day, &day_of(span.start_time_ns), &counters);
-        if let Some(session) = facts.session {
+        if let Some(session) = &facts.session {
             let id = SessionId {
                 tenant: span.tenant.clone(),
-                session: session.id.into_owned(),
+                session: session.id.to_string(),
             };
             let span_totals = SessionTotals {
                 counters,

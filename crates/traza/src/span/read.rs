@@ -1,7 +1,7 @@
 //! Reads span JSON in one pass over its bytes.
 
 use super::{Event, Link, Span, SpanError};
-use crate::json::{Number, Object, Parser};
+use crate::json::{Number, Object, ObjectBuilder, Parser};
 
 pub(super) fn span(bytes: &[u8]) -> Result<Span, SpanError> {
     let mut parser = Parser::new(bytes)?;
@@ -49,7 +49,7 @@ fn read_span(parser: &mut Parser<'_>) -> Result<Span, SpanError> {
     let mut attributes = Field::new("attributes");
     let mut events = Field::new("events");
     let mut links = Field::new("links");
-    let mut unknown = Object::new();
+    let mut unknown = ObjectBuilder::default();
     parser.object(|parser, member| match &*member {
         "trace_id" => trace_id.set(parser, read_string),
         "span_id" => span_id.set(parser, read_string),
@@ -71,7 +71,7 @@ fn read_span(parser: &mut Parser<'_>) -> Result<Span, SpanError> {
         "links" => links.set(parser, |parser| read_array(parser, read_link)),
         _ => {
             let value = parser.value()?;
-            unknown.insert(member.into_owned(), value);
+            unknown.push(member, value);
             Ok(())
         }
     })?;
@@ -88,7 +88,7 @@ fn read_span(parser: &mut Parser<'_>) -> Result<Span, SpanError> {
         attributes: attributes.or_default(),
         events: events.or_default(),
         links: links.or_default(),
-        unknown,
+        unknown: unknown.finish(),
     })
 }
 
@@ -192,13 +192,13 @@ fn read_u64(parser: &mut Parser<'_>) -> Result<u64, SpanError> {
 }
 
 fn read_object(parser: &mut Parser<'_>) -> Result<Object, SpanError> {
-    let mut members = Object::new();
+    let mut members = ObjectBuilder::default();
     parser.object(|parser, name| -> Result<(), SpanError> {
         let value = parser.value()?;
-        members.insert(name.into_owned(), value);
+        members.push(name, value);
         Ok(())
     })?;
-    Ok(members)
+    Ok(members.finish())
 }
 
 fn read_array<'a, T>(

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError};
 pub(super) use journal::recover;
 
 use self::journal::Journal;
+use self::run::Size;
 use super::buffer::in_order;
 use super::error::{Result, StoreError};
 use super::options::Compaction;
@@ -82,13 +83,9 @@ impl Shared {
     fn claim(&self, options: Compaction) -> Option<Claim> {
         let _permit = self.permit();
         let view = self.view();
-        let lens: Vec<u64> = view
-            .segments
-            .iter()
-            .map(|sealed| sealed.segment().file_len())
-            .collect();
-        let run = run::pick(&lens, options)?;
-        let groups = run::groups(lens.get(run.clone())?, options.output_len_max);
+        let sizes: Vec<Size> = view.segments.iter().map(|sealed| size_of(sealed)).collect();
+        let run = run::pick(&sizes, options)?;
+        let groups = run::groups(sizes.get(run.clone())?, options);
         let mut writer = self.writer();
         let first_id = writer.next_segment;
         writer.next_segment = first_id.saturating_add(groups.len() as u64);
@@ -152,14 +149,14 @@ impl Shared {
         Ok((sealed, dropped))
     }
 
-    /// How the segment is compressed that these become. What counts is their length, since that of the output is known only
+    /// How the segment is compressed that these become. What counts is their size, since that of the output is known only
     /// once it is compressed.
     fn codec_of(&self, inputs: &[Arc<Sealed>]) -> Codec {
-        let lens = inputs.iter().map(|input| input.segment().file_len());
-        let len = lens.fold(0, u64::saturating_add);
+        let sizes = inputs.iter().map(|input| size_of(input));
+        let size = sizes.fold(Size::default(), Size::and);
         let compaction = self.options.compaction;
         match self.options.cold_codec {
-            Some(codec) if compaction.is_some_and(|options| run::is_top(len, options)) => codec,
+            Some(codec) if compaction.is_some_and(|options| run::is_top(size, options)) => codec,
             _ => Codec::Lz4,
         }
     }
@@ -194,6 +191,14 @@ impl Shared {
             ..View::clone(&view)
         });
         true
+    }
+}
+
+fn size_of(sealed: &Sealed) -> Size {
+    let segment = sealed.segment();
+    Size {
+        file: segment.file_len(),
+        records: segment.header().logical_len,
     }
 }
 

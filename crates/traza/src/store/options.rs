@@ -83,8 +83,11 @@ pub struct Compaction {
     pub fanout: usize,
     /// Segments below so many bytes are of the smallest size; each further size is `fanout` times the one before.
     pub base_len: u64,
-    /// A merge makes no segment longer than so many bytes; 0 switches that off. It bounds the memory of a merge.
+    /// A merge makes no segment longer than so many bytes; 0 switches that off.
     pub output_len_max: u64,
+    /// Nor one whose records have more bytes than this before they are compressed; 0 switches that off. A merge takes some
+    /// two and a half times that in memory.
+    pub records_len_max: u64,
 }
 
 impl Default for Compaction {
@@ -93,6 +96,7 @@ impl Default for Compaction {
             fanout: 4,
             base_len: 8 << 20,
             output_len_max: 16 << 20,
+            records_len_max: 48 << 20,
         }
     }
 }

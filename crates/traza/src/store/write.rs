@@ -11,7 +11,8 @@ use super::columns::{self, Columns};
 use super::error::{During as _, Result, in_segment};
 use super::sealed::{Home, Sealed, remove_sidecar};
 use super::{Shared, layout};
-use crate::record::{self, Record};
+use crate::llm::Facts;
+use crate::record::{Deriver, Record};
 use crate::rollup::{Fold, Rollup};
 use crate::segment;
 use crate::segment::codec::Codec;
@@ -46,8 +47,9 @@ impl Contents {
         let mut waiting = Vec::new();
         for span in spans {
             let span = span?;
-            fold.push(&span);
-            columns.push(&span);
+            let facts = Facts::of(&span);
+            fold.push_with(&span, &facts);
+            columns.push(&span, &facts);
             waiting.push(span);
             if waiting.len() == DERIVED_TOGETHER {
                 records.append(&mut derive_all(&waiting));
@@ -72,7 +74,8 @@ impl Contents {
 /// The records of the spans, derived on all cores.
 fn derive_all(spans: &[Arc<Span>]) -> Vec<Record> {
     let derive = |spans: &[Arc<Span>]| -> Vec<Record> {
-        spans.iter().map(|span| record::derive(span)).collect()
+        let mut deriver = Deriver::default();
+        spans.iter().map(|span| deriver.derive(span)).collect()
     };
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     if spans.len() < PARALLEL_MIN || threads < 2 {

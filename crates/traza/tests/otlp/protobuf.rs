@@ -1,6 +1,6 @@
 //! Protobuf requests, put together field by field.
 
-use traza::json::{Object, Value};
+use traza::json::{Object, Text, Value};
 use traza::otlp::{ELEMENTS_LEN_MAX, Fault, OtlpError, VALUE_DEPTH_MAX, spans_from_protobuf};
 use traza::span::Span;
 
@@ -389,9 +389,9 @@ fn a_request_of_many_tiny_values_is_refused_before_it_takes_much_memory() {
     let values = part(1, "").repeat(ELEMENTS_LEN_MAX / size_of::<Value>());
     let fields = [ids(), times(), part(9, key_value("k", &part(5, values)))].concat();
     assert_eq!(refused_span(&fields).0, Fault::Elements);
-    // A map of one entry takes as much as one of several.
+    // A map of one entry has room for four.
     let map = part(1, part(6, part(1, "")));
-    let maps = map.repeat(ELEMENTS_LEN_MAX / (11 * size_of::<Object>()));
+    let maps = map.repeat(ELEMENTS_LEN_MAX / (4 * size_of::<(Text, Value)>()));
     assert!(maps.len() < 16 << 20);
     let fields = [ids(), times(), part(9, key_value("k", &part(5, maps)))].concat();
     assert_eq!(refused_span(&fields).0, Fault::Elements);

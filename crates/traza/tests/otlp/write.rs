@@ -1,10 +1,8 @@
 //! Spans as export requests, and back.
 
-use std::collections::BTreeMap;
-
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use traza::json::{Number, Value};
+use traza::json::{Number, Object, Value};
 use traza::otlp::{Losses, WRITTEN_DEPTH_MAX, spans_from_json, write_request};
 use traza::span::{Event, Link, Span};
 
@@ -27,13 +25,13 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::Array),
-            btree_map(".{0,6}", inner, 0..4).prop_map(Value::Object),
+            btree_map(".{0,6}", inner, 0..4).prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
 
-fn object() -> impl Strategy<Value = BTreeMap<String, Value>> {
-    btree_map(".{0,6}", value(), 0..4)
+fn object() -> impl Strategy<Value = Object> {
+    btree_map(".{0,6}", value(), 0..4).prop_map(|members| members.into_iter().collect())
 }
 
 fn id() -> impl Strategy<Value = String> {
@@ -57,7 +55,7 @@ prop_compose! {
             status: status.to_owned(), service, attributes,
             events: events.into_iter().map(event).collect(),
             links: links.into_iter().map(link).collect(),
-            unknown: BTreeMap::new(),
+            unknown: Object::new(),
         }
     }
 }
@@ -154,12 +152,12 @@ fn deep_values_stay_readable_for_whoever_bounds_the_depth() {
     };
     for wrap in [
         |value| Value::Array(vec![value]),
-        |value| Value::Object(BTreeMap::from([("k".to_owned(), value)])),
+        |value| Value::Object(Object::from([("k", value)])),
     ] {
         for (depth, nested_count) in [(WRITTEN_DEPTH_MAX, 0), (WRITTEN_DEPTH_MAX + 1, 1)] {
             let value = nested(depth, wrap);
             let (back, losses) = round(|span| {
-                let attributes = BTreeMap::from([("deep".to_owned(), value.clone())]);
+                let attributes = Object::from([("deep", value.clone())]);
                 span.events.push(Event {
                     attributes,
                     ..Event::default()

@@ -40,7 +40,7 @@ fn text() -> impl Strategy<Value = String> {
 
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
-        4 => text().prop_map(Value::String),
+        4 => text().prop_map(Value::from),
         2 => (0..4u64).prop_map(Value::from),
         1 => any::<u64>().prop_map(Value::from),
         1 => (i64::MIN..0).prop_map(|n| Value::Number(Number::Negative(n))),
@@ -57,7 +57,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
                 inner,
                 0..3
             )
-            .prop_map(Value::Object),
+            .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }
@@ -68,6 +68,7 @@ fn attributes() -> impl Strategy<Value = Object> {
         value(),
         0..5,
     )
+    .prop_map(|members| members.into_iter().collect())
 }
 
 fn event() -> impl Strategy<Value = Event> {

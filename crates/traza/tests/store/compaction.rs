@@ -19,6 +19,7 @@ fn options() -> StoreOptions {
         fanout: 3,
         base_len: 1 << 20,
         output_len_max: 0,
+        records_len_max: 0,
     });
     options
 }
@@ -83,6 +84,7 @@ fn a_limit_of_the_output_gives_several_segments_in_the_old_order() {
         fanout: 3,
         base_len: 1 << 20,
         output_len_max: len * 5 / 2,
+        records_len_max: 0,
     });
     let store = open(&fs, &options).unwrap();
     let done = store.compact().unwrap();
@@ -211,6 +213,7 @@ fn cold_options() -> StoreOptions {
         fanout: 3,
         base_len: 1 << 20,
         output_len_max: 1 << 19,
+        records_len_max: 0,
     });
     options
 }
@@ -250,6 +253,7 @@ fn only_segments_of_the_highest_size_get_the_cold_codec_and_nobody_has_to_be_tol
             fanout: 3,
             base_len,
             output_len_max,
+            records_len_max: 0,
         });
         let store = open(&fs, &options).unwrap();
         assert_eq!(store.compact().unwrap().written_segments, 1);

@@ -177,6 +177,7 @@ fn run(seed: u64, durability: Durability, steps: u64) {
         fanout: 3,
         base_len: 6_000,
         output_len_max: 30_000,
+        records_len_max: 0,
     });
     options.payload_threshold = seed.is_multiple_of(2).then_some(20);
     let mut fs = SimFs::new();

@@ -42,6 +42,7 @@ mod rounds {
             fanout: 3,
             base_len: 16 << 10,
             output_len_max: 1 << 20,
+            records_len_max: 0,
         });
         options
     }

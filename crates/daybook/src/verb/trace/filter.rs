@@ -214,7 +214,7 @@ pub(super) fn id(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     match Value::parse(text.as_bytes()) {
-        Ok(Value::String(id)) => Ok(id),
+        Ok(Value::String(id)) => Ok(id.into()),
         _ => Err("an id that begins with a quote is a JSON string".to_owned()),
     }
 }

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use durable::digest::hex;
 
 use super::{double, members, number, signed, text};
-use crate::json::{Object, Parser, Value};
+use crate::json::{Object, ObjectBuilder, Parser, Value};
 use crate::otlp::error::Result;
 
 /// An entry of such a list.
@@ -17,18 +17,21 @@ pub(super) struct Entry<'k> {
     pub(super) value: AnyValue,
 }
 
-/// Reads a list into attributes. Of equal keys the last counts.
-pub(super) fn attributes(parser: &mut Parser<'_>, into: &mut Object) -> Result<()> {
+/// Reads a list as attributes; anything else has none. Of equal keys the last counts.
+pub(super) fn attributes(parser: &mut Parser<'_>) -> Result<Object> {
+    let mut found = ObjectBuilder::default();
     if !parser.is_array() {
-        return Ok(parser.skip()?);
+        parser.skip()?;
+        return Ok(found.finish());
     }
-    parser.array(|parser| {
+    parser.array(|parser| -> Result<()> {
         if let Some(Entry { key, value }) = entry(parser)? {
-            parser.charge_member(into.is_empty(), &key)?;
-            into.insert(key.into_owned(), value.into_value());
+            parser.charge_member(found.is_empty(), &key)?;
+            found.push(key, value.into_value());
         }
         Ok(())
-    })
+    })?;
+    Ok(found.finish())
 }
 
 /// Hands out the entries of a list; anything else has none. Their memory is the caller's to account for.
@@ -87,7 +90,7 @@ impl AnyValue {
     /// What was sent as a text.
     pub(super) fn into_text(self) -> Option<String> {
         match self.string {
-            Some(Value::String(text)) => Some(text),
+            Some(Value::String(text)) => Some(text.into()),
             _ => None,
         }
     }
@@ -98,7 +101,7 @@ fn any_value(parser: &mut Parser<'_>) -> Result<AnyValue> {
     let mut value = AnyValue::default();
     members(parser, |parser, name| {
         match name {
-            "stringValue" => value.string = text(parser)?.map(Value::String),
+            "stringValue" => value.string = text(parser)?.map(Value::from),
             "intValue" => {
                 value.int = match number(parser)? {
                     Some(number) => Some(Value::Number(number)),
@@ -155,8 +158,8 @@ fn list(parser: &mut Parser<'_>) -> Result<Option<Value>> {
         if name != "values" {
             return Ok(parser.skip()?);
         }
-        found = Object::new();
-        attributes(parser, &mut found)
+        found = attributes(parser)?;
+        Ok(())
     })?;
     Ok(is_object.then_some(Value::Object(found)))
 }
@@ -164,7 +167,7 @@ fn list(parser: &mut Parser<'_>) -> Result<Option<Value>> {
 fn integer(digits: String) -> Value {
     match digits.parse::<i64>() {
         Ok(number) => signed(number),
-        Err(_) => Value::String(digits),
+        Err(_) => Value::from(digits),
     }
 }
 

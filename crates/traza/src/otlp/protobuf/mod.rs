@@ -14,7 +14,7 @@ use wire::{Message, Part, Wire};
 
 use super::error::{COPIED_LEN_MAX, OtlpError, Result};
 use super::{UNKNOWN_SERVICE, keep_of_resource, with_scope};
-use crate::json::Object;
+use crate::json::{Object, ObjectBuilder};
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
 
@@ -201,7 +201,7 @@ impl Decoder {
         tenant: &str,
         kept: &Object,
     ) -> Result<()> {
-        let mut attributes = Object::new();
+        let mut attributes = ObjectBuilder::default();
         message.each(|number, wire| match (number, wire) {
             (1, Wire::Bytes(scope)) => scope
                 .message()
@@ -214,7 +214,7 @@ impl Decoder {
                 .map_err(|error| error.inside("scope")),
             _ => Ok(()),
         })?;
-        let (attributes, text_len) = with_scope(kept, attributes);
+        let (attributes, text_len) = with_scope(kept, attributes.finish());
         let shared = Shared {
             service,
             tenant,
@@ -241,7 +241,7 @@ impl Decoder {
         let mut start = None;
         let mut end = None;
         let mut status = "";
-        let mut attributes = shared.attributes.clone();
+        let mut attributes = ObjectBuilder::from(shared.attributes.clone());
         let mut events = Vec::new();
         let mut links = Vec::new();
         let mut event_index = 0;
@@ -282,7 +282,7 @@ impl Decoder {
             end_time_ns: required(end, span.offset, "endTimeUnixNano")?,
             status: status.to_owned(),
             service: shared.service.to_owned(),
-            attributes,
+            attributes: attributes.finish(),
             events,
             links,
             unknown: Object::new(),
@@ -309,7 +309,7 @@ fn read_event(event: Part<'_>, room: &mut Room) -> Result<Event> {
     room.take(size_of::<Event>(), event.offset)?;
     let mut timestamp = None;
     let mut name = "";
-    let mut attributes = Object::new();
+    let mut attributes = ObjectBuilder::default();
     event.message().each(|number, wire| {
         match (number, wire) {
             (1, Wire::Fixed64(time)) => timestamp = Some(time),
@@ -322,7 +322,7 @@ fn read_event(event: Part<'_>, room: &mut Room) -> Result<Event> {
     Ok(Event {
         name: name.to_owned(),
         timestamp_ns: required(timestamp, event.offset, "timeUnixNano")?,
-        attributes,
+        attributes: attributes.finish(),
     })
 }
 
@@ -330,7 +330,7 @@ fn read_event(event: Part<'_>, room: &mut Room) -> Result<Event> {
 fn read_link(link: Part<'_>, room: &mut Room) -> Result<Option<Link>> {
     room.take(size_of::<Link>(), link.offset)?;
     let mut ids = Ids::default();
-    let mut attributes = Object::new();
+    let mut attributes = ObjectBuilder::default();
     link.message().each(|number, wire| {
         match (number, wire) {
             (1, Wire::Bytes(id)) => ids.trace = Some(id.bytes),
@@ -347,7 +347,7 @@ fn read_link(link: Part<'_>, room: &mut Room) -> Result<Option<Link>> {
     Ok(Some(Link {
         trace_id: hex(trace_id),
         span_id: hex(span_id),
-        attributes,
+        attributes: attributes.finish(),
     }))
 }
 

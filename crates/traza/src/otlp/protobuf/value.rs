@@ -1,12 +1,10 @@
 //! Attributes: key and value pairs, and the values in them.
 
-use std::collections::BTreeMap;
-
 use durable::digest::hex;
 
 use super::wire::{Part, Wire};
 use super::{Fault, Room};
-use crate::json::{Object, Value};
+use crate::json::{ObjectBuilder, Text, Value};
 use crate::otlp::error::Result;
 use crate::otlp::{double, signed};
 
@@ -22,7 +20,7 @@ pub(super) struct AnyValue<'a> {
     integer: Option<i64>,
     double: Option<f64>,
     array: Option<Vec<Value>>,
-    list: Option<Object>,
+    list: Option<ObjectBuilder>,
     bytes: Option<&'a [u8]>,
 }
 
@@ -47,7 +45,7 @@ pub(super) fn key_value<'a>(
 
 /// Adds an attribute; a later one replaces an earlier one.
 pub(super) fn add_attribute(
-    attributes: &mut Object,
+    attributes: &mut ObjectBuilder,
     entry: Part<'_>,
     room: &mut Room,
     depth: u32,
@@ -56,13 +54,13 @@ pub(super) fn add_attribute(
     if attributes.is_empty() {
         room.take(MAP_LEN, entry.offset)?;
     }
-    room.take(size_of::<(String, Value)>() + key.len(), entry.offset)?;
-    attributes.insert(key.to_owned(), value.into_value());
+    room.take(2 * size_of::<(Text, Value)>() + key.len(), entry.offset)?;
+    attributes.push(key, value.into_value());
     Ok(())
 }
 
-/// About what the first entry of a map takes besides itself.
-const MAP_LEN: usize = 10 * size_of::<(String, Value)>();
+/// What the first entry of a map takes besides itself and the room for one more.
+const MAP_LEN: usize = 2 * size_of::<(Text, Value)>();
 
 impl<'a> AnyValue<'a> {
     fn read(&mut self, value: Part<'a>, room: &mut Room, depth: u32) -> Result<()> {
@@ -88,7 +86,7 @@ impl<'a> AnyValue<'a> {
                     })?;
                 }
                 (6, Wire::Bytes(part)) => {
-                    let list = self.list.get_or_insert_with(BTreeMap::new);
+                    let list = self.list.get_or_insert_default();
                     part.message().each(|number, wire| {
                         if let (1, Wire::Bytes(entry)) = (number, wire) {
                             add_attribute(list, entry, room, depth + 1)?;
@@ -121,7 +119,7 @@ impl<'a> AnyValue<'a> {
             return Value::Array(array);
         }
         if let Some(list) = self.list {
-            return Value::Object(list);
+            return Value::Object(list.finish());
         }
         self.bytes.map_or(Value::Null, |b| Value::from(hex(b)))
     }

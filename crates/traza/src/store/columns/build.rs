@@ -1,6 +1,8 @@
 //! Makes columns from spans.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 
 use super::Columns;
 use super::layout::{COLUMN_COUNT, mark};
@@ -24,13 +26,13 @@ pub(in crate::store) fn identity(span: &Span) -> Digest {
 #[derive(Debug, Default)]
 pub(in crate::store) struct Builder {
     /// The texts so far, and the number that each was given.
-    texts: BTreeMap<Box<str>, u64>,
+    texts: HashMap<Box<str>, u64, RandomState>,
     values: [Vec<u64>; COLUMN_COUNT],
 }
 
 impl Builder {
-    pub(in crate::store) fn push(&mut self, span: &Span) {
-        let facts = Facts::of(span);
+    /// Adds a span with these facts.
+    pub(in crate::store) fn push(&mut self, span: &Span, facts: &Facts<'_>) {
         let (low, high) = identity(span).halves();
         let session = facts.session.as_ref();
         let values = [
@@ -49,7 +51,7 @@ impl Builder {
             facts.completion_tokens.unwrap_or(0),
             facts.total_tokens.unwrap_or(0),
             facts.reported_cost_usd.unwrap_or(0.0).to_bits(),
-            marks(&facts),
+            marks(facts),
         ];
         for (column, value) in self.values.iter_mut().zip(values) {
             column.push(value);
@@ -71,8 +73,10 @@ impl Builder {
     pub(in crate::store) fn finish(mut self) -> Columns {
         let count = self.values.first().map_or(0, Vec::len);
         // From the order in which they came to that of their bytes.
-        let mut sorted = vec![0; self.texts.len() + 1];
-        for (position, given) in (1..).zip(self.texts.values()) {
+        let mut texts: Vec<(Box<str>, u64)> = self.texts.into_iter().collect();
+        texts.sort_unstable();
+        let mut sorted = vec![0; texts.len() + 1];
+        for (position, (_, given)) in (1..).zip(&texts) {
             if let Some(slot) = usize::try_from(*given).ok().and_then(|g| sorted.get_mut(g)) {
                 *slot = position;
             }
@@ -83,7 +87,7 @@ impl Builder {
                 *id = sorted.get(given).copied().unwrap_or(0);
             }
         }
-        let dictionary = self.texts.into_keys().collect();
+        let dictionary = texts.into_iter().map(|(text, _)| text).collect();
         let columns = self.values.map(|values| Packed::of(&values));
         Columns::assemble(count, dictionary, columns)
     }

@@ -176,7 +176,7 @@ mod tests {
     fn columns() -> (Columns, Binding) {
         let mut builder = Builder::default();
         for span in spans() {
-            builder.push(&span);
+            builder.push(&span, &Facts::of(&span));
         }
         let binding = Binding {
             segment_len: 1_000,

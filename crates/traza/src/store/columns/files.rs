@@ -8,6 +8,7 @@ use durable::{Access, Fs, read_all};
 use super::build::Builder;
 use super::layout::{COLUMN_COUNT, WORD_LEN_MAX, prologue};
 use super::{Binding, Columns, decode, encode};
+use crate::llm::Facts;
 use crate::store::Shared;
 use crate::store::error::Result;
 use crate::store::layout;
@@ -124,7 +125,8 @@ fn build(sealed: &Sealed) -> Result<Columns> {
     let mut builder = Builder::default();
     for record in sealed.segment().scan() {
         let record = record.map_err(sealed.error())?;
-        builder.push(&sealed.span(record.ordinal(), record.payload())?);
+        let span = sealed.span(record.ordinal(), record.payload())?;
+        builder.push(&span, &Facts::of(&span));
     }
     Ok(builder.finish())
 }
