@@ -221,7 +221,10 @@ mod tests {
     }
 
     fn assert_same(object: &Object, model: &BTreeMap<String, u64>) {
-        let found: Vec<_> = object.iter().map(|(n, v)| (n.to_string(), v.as_u64())).collect();
+        let found: Vec<_> = object
+            .iter()
+            .map(|(n, v)| (n.to_string(), v.as_u64()))
+            .collect();
         let wanted: Vec<_> = model.iter().map(|(n, v)| (n.clone(), Some(*v))).collect();
         assert_eq!(found, wanted);
         assert_eq!(object.len(), model.len());
@@ -273,7 +276,9 @@ mod tests {
     #[test]
     fn a_million_members_in_the_wrong_order_are_no_trouble() {
         let members = (0..1_000_000u64).rev();
-        let object: Object = members.map(|n| (format!("{n:07}"), Value::from(n))).collect();
+        let object: Object = members
+            .map(|n| (format!("{n:07}"), Value::from(n)))
+            .collect();
         assert_eq!(object.len(), 1_000_000);
         assert_eq!(object.get("0000007"), Some(&Value::from(7u64)));
     }

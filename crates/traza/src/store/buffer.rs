@@ -1,24 +1,18 @@
 //! The spans that no segment holds yet.
 
+mod layer;
+mod run;
+
 use std::cmp::Ordering;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+use foldhash::fast::RandomState;
 
+pub(crate) use self::layer::Layer;
+use self::layer::merged;
+use self::run::{Key, Run};
 use crate::span::Span;
-
-/// Orders spans by what identifies them, a trace together.
-#[derive(Clone, Debug)]
-struct ByKey(Arc<Span>);
-
-/// Orders spans as answers are ordered.
-#[derive(Clone, Debug)]
-struct InOrder(Arc<Span>);
-
-/// The order of identities: trace id, tenant, span id.
-fn by_key(a: &Span, b: &Span) -> Ordering {
-    (&a.trace_id, &a.tenant, &a.span_id).cmp(&(&b.trace_id, &b.tenant, &b.span_id))
-}
 
 /// The stable order of answers: start, end, tenant, trace id, span id.
 pub(crate) fn in_order(a: &Span, b: &Span) -> Ordering {
@@ -38,79 +32,6 @@ pub(crate) fn order_key(span: &Span) -> OrderKey<'_> {
     )
 }
 
-macro_rules! ordered {
-    ($name:ident, $compare:ident) => {
-        impl PartialEq for $name {
-            fn eq(&self, other: &Self) -> bool {
-                $compare(&self.0, &other.0).is_eq()
-            }
-        }
-        impl Eq for $name {}
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
-                $compare(&self.0, &other.0)
-            }
-        }
-    };
-}
-ordered!(ByKey, by_key);
-ordered!(InOrder, in_order);
-
-/// Spans of which each identity is there once. A clone is a snapshot, and takes no time: the versions share what they have
-/// in common.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Layer {
-    /// Each span, and the place that its identity took when it first came.
-    by_key: RedBlackTreeMapSync<ByKey, u64>,
-    in_order: RedBlackTreeSetSync<InOrder>,
-}
-
-impl Layer {
-    /// All spans in the order of answers.
-    pub(crate) fn in_order(&self) -> impl DoubleEndedIterator<Item = &Arc<Span>> {
-        self.in_order.iter().map(|span| &span.0)
-    }
-
-    /// How many.
-    pub(crate) fn len(&self) -> usize {
-        self.by_key.size()
-    }
-
-    fn since(&self, first: InOrder) -> impl Iterator<Item = &Arc<Span>> {
-        self.in_order.range(first..).map(|span| &span.0)
-    }
-
-    fn of_trace(&self, first: ByKey) -> impl Iterator<Item = &Arc<Span>> {
-        self.by_key.range(first..).map(|(span, _)| &span.0)
-    }
-
-    fn place(&self, key: &ByKey) -> Option<u64> {
-        self.by_key.get(key).copied()
-    }
-
-    fn version_of(&self, key: &ByKey) -> Option<&Arc<Span>> {
-        self.by_key.get_key_value(key).map(|(span, _)| &span.0)
-    }
-
-    fn insert(&mut self, key: ByKey, place: u64) {
-        self.remove(&key);
-        self.in_order.insert_mut(InOrder(Arc::clone(&key.0)));
-        self.by_key.insert_mut(key, place);
-    }
-
-    fn remove(&mut self, key: &ByKey) {
-        if let Some(known) = self.version_of(key).cloned() {
-            self.in_order.remove_mut(&InOrder(known));
-            self.by_key.remove_mut(key);
-        }
-    }
-}
-
 /// The spans that were taken in and not sealed. A clone is a snapshot, and takes no time.
 ///
 /// While some of them are being sealed, those are a layer of their own, so that they can be left behind all at once. Of
@@ -122,6 +43,8 @@ pub(crate) struct Buffer {
     /// How many identities are in both.
     in_both: usize,
     next_place: u64,
+    /// Seeds the hashes of identities, so that nobody can choose ids of one hash.
+    seed: RandomState,
 }
 
 impl Buffer {
@@ -133,33 +56,44 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// Takes a span in. One with the same identity is replaced and gives its place up.
-    pub(crate) fn upsert(&mut self, span: Arc<Span>) {
-        let key = ByKey(span);
-        let place = self.young.place(&key).or_else(|| {
-            let place = self.sealing.place(&key);
-            self.in_both += usize::from(place.is_some());
-            place
+    /// Takes spans in, in their order. One with the identity of another replaces it, and is where that was in the order in
+    /// which they came.
+    pub(crate) fn upsert_all(&mut self, spans: impl IntoIterator<Item = Arc<Span>>) {
+        let mut next_place = self.next_place;
+        let spans = spans.into_iter().map(|span| {
+            next_place += 1;
+            let key = self.key(&span);
+            (key.trace, key.id, span)
         });
-        let place = place.unwrap_or_else(|| {
-            self.next_place += 1;
-            self.next_place
-        });
-        self.young.insert(key, place);
+        let mut run = Run::of(spans, self.next_place);
+        self.next_place = next_place;
+        for entry in run.entries_mut() {
+            if let Some(young) = self.young.entry(entry.key()) {
+                entry.place = young.place;
+            } else if let Some(sealing) = self.sealing.entry(entry.key()) {
+                entry.place = sealing.place;
+                self.in_both += 1;
+            }
+        }
+        self.young.insert(Arc::new(run));
     }
 
-    /// Takes a span out, unless it was replaced meanwhile.
-    pub(crate) fn evict(&mut self, span: &Arc<Span>) {
-        let is_same = self
-            .version_of(span)
-            .is_some_and(|now| Arc::ptr_eq(now, span));
-        if is_same {
-            let key = ByKey(Arc::clone(span));
-            let is_in_both = self.young.place(&key).is_some() && self.sealing.place(&key).is_some();
-            self.in_both -= usize::from(is_in_both);
-            self.young.remove(&key);
-            self.sealing.remove(&key);
-        }
+    /// Takes spans out, but for those that were replaced meanwhile.
+    pub(crate) fn evict_all(&mut self, spans: impl IntoIterator<Item = Arc<Span>>) {
+        let is_same = |span: &Arc<Span>| {
+            self.version_of(span)
+                .is_some_and(|now| Arc::ptr_eq(now, span))
+        };
+        let spans = spans.into_iter().filter(is_same).map(|span| {
+            let key = self.key(&span);
+            (key.trace, key.id, span)
+        });
+        let run = Run::of(spans, 0);
+        let is_in_both = |key| self.young.entry(key).is_some() && self.sealing.entry(key).is_some();
+        let in_both = run.entries().iter().filter(|e| is_in_both(e.key())).count();
+        self.in_both -= in_both;
+        self.young.remove_all(&run);
+        self.sealing.remove_all(&run);
     }
 
     /// Sets all spans apart to be sealed, and answers them. While it is not [settled](Self::settle) or
@@ -182,8 +116,8 @@ impl Buffer {
             return;
         }
         let young = std::mem::replace(&mut self.young, std::mem::take(&mut self.sealing));
-        for (key, place) in &young.by_key {
-            self.young.insert(key.clone(), *place);
+        for run in young.into_runs() {
+            self.young.insert(run);
         }
         self.in_both = 0;
     }
@@ -193,95 +127,70 @@ impl Buffer {
         if self.is_empty() {
             return None;
         }
-        let key = ByKey(Arc::new(Span {
-            trace_id: span.trace_id.clone(),
-            tenant: span.tenant.clone(),
-            span_id: span.span_id.clone(),
-            ..Span::default()
-        }));
-        let young = self.young.version_of(&key);
-        young.or_else(|| self.sealing.version_of(&key))
+        let key = self.key(span);
+        let entry = self.young.entry(key).or_else(|| self.sealing.entry(key));
+        entry.map(|entry| &entry.span)
     }
 
-    /// The spans of a trace, of all tenants.
+    fn key<'s>(&self, span: &'s Span) -> Key<'s> {
+        Key {
+            trace: self.seed.hash_one(&span.trace_id),
+            id: self.seed.hash_one((&span.tenant, &span.span_id)),
+            span,
+        }
+    }
+
+    /// The spans of a trace, of all tenants, in no particular order.
     pub(crate) fn trace<'a>(&'a self, trace_id: &'a str) -> impl Iterator<Item = &'a Arc<Span>> {
-        let first = ByKey(Arc::new(Span {
-            trace_id: trace_id.to_owned(),
-            ..Span::default()
-        }));
-        let is_in_it = move |span: &&Arc<Span>| span.trace_id == trace_id;
-        let young = self.young.of_trace(first.clone()).take_while(is_in_it);
-        let sealing = self.sealing.of_trace(first).take_while(is_in_it);
-        young.chain(sealing.filter(|span| self.counts(span)))
+        let hash = self.seed.hash_one(trace_id);
+        let sealing = self.sealing.of_trace(hash).filter(|span| self.counts(span));
+        let spans = self.young.of_trace(hash).chain(sealing);
+        spans.filter(move |span| span.trace_id == trace_id)
     }
 
     /// False for a span that is being sealed and was replaced meanwhile.
-    fn counts(&self, sealing: &Arc<Span>) -> bool {
-        self.in_both == 0 || self.young.place(&ByKey(Arc::clone(sealing))).is_none()
+    fn counts(&self, sealing: &Span) -> bool {
+        self.in_both == 0 || self.young.entry(self.key(sealing)).is_none()
     }
 
     /// All spans in the order of answers.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Arc<Span>> {
-        let sealing = self.sealing.in_order().filter(|span| self.counts(span));
-        merged(self.young.in_order(), sealing, |a, b| {
-            in_order(a, b).is_le()
-        })
+        self.since(0)
     }
 
     /// All spans, the last in the order of answers first.
     pub(crate) fn in_reverse(&self) -> impl Iterator<Item = &Arc<Span>> {
-        let sealing = self.sealing.in_order().rev();
-        let sealing = sealing.filter(|span| self.counts(span));
-        merged(self.young.in_order().rev(), sealing, |a, b| {
-            in_order(a, b).is_ge()
+        let sealing = self.sealing.in_reverse().filter(|span| self.counts(span));
+        let young: Box<dyn Iterator<Item = _>> = Box::new(self.young.in_reverse());
+        merged([young, Box::new(sealing)].into_iter(), |a, b| {
+            in_order(b, a)
         })
     }
 
     /// The spans that start at `since` or later, in the order of answers.
     pub(crate) fn since(&self, since: u64) -> impl Iterator<Item = &Arc<Span>> {
-        let first = InOrder(Arc::new(Span {
-            start_time_ns: since,
-            ..Span::default()
-        }));
-        let sealing = self.sealing.since(first.clone());
-        let sealing = sealing.filter(|span| self.counts(span));
-        merged(self.young.since(first), sealing, |a, b| {
-            in_order(a, b).is_le()
-        })
+        let sealing = self.sealing.since(since).filter(|span| self.counts(span));
+        let young: Box<dyn Iterator<Item = _>> = Box::new(self.young.since(since));
+        merged([young, Box::new(sealing)].into_iter(), in_order)
     }
 
     /// All spans in the order in which their identities first came.
     pub(crate) fn by_arrival(&self) -> Vec<&Arc<Span>> {
-        let sealing = self.sealing.by_key.iter();
-        let sealing = sealing.filter(|(span, _)| self.counts(&span.0));
-        let mut spans: Vec<(&Arc<Span>, u64)> = self
-            .young
-            .by_key
-            .iter()
-            .chain(sealing)
-            .map(|(span, place)| (&span.0, *place))
-            .collect();
-        spans.sort_unstable_by_key(|(_, place)| *place);
-        spans.into_iter().map(|(span, _)| span).collect()
+        let sealing = self.sealing.entries();
+        let sealing = sealing.filter(|entry| self.counts(&entry.span));
+        let mut entries: Vec<_> = self.young.entries().chain(sealing).collect();
+        entries.sort_unstable_by_key(|entry| entry.place);
+        entries.into_iter().map(|entry| &entry.span).collect()
     }
-}
-
-/// Two sorted sequences as one; `is_first` tells whether an item of the first comes before one of the second.
-fn merged<'a>(
-    first: impl Iterator<Item = &'a Arc<Span>>,
-    second: impl Iterator<Item = &'a Arc<Span>>,
-    is_first: impl Fn(&Span, &Span) -> bool,
-) -> impl Iterator<Item = &'a Arc<Span>> {
-    let (mut first, mut second) = (first.peekable(), second.peekable());
-    std::iter::from_fn(move || match (first.peek(), second.peek()) {
-        (Some(a), Some(b)) if is_first(a, b) => first.next(),
-        (_, Some(_)) => second.next(),
-        _ => first.next(),
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn span(id: &str, start: u64) -> Arc<Span> {
@@ -302,12 +211,9 @@ mod tests {
     /// `a` at 1, `b` at 5 and `c` at 3 are being sealed; then `b` was replaced and `d` came.
     fn half_sealed() -> (Buffer, Layer) {
         let mut buffer = Buffer::default();
-        for (id, start) in [("a", 1), ("b", 5), ("c", 3)] {
-            buffer.upsert(span(id, start));
-        }
+        buffer.upsert_all([span("a", 1), span("b", 5), span("c", 3)]);
         let layer = buffer.freeze();
-        buffer.upsert(span("b", 2));
-        buffer.upsert(span("d", 4));
+        buffer.upsert_all([span("b", 2), span("d", 4)]);
         (buffer, layer)
     }
 
@@ -352,11 +258,145 @@ mod tests {
     fn a_span_that_is_taken_out_uncovers_no_older_version() {
         let (mut buffer, layer) = half_sealed();
         let sealing = layer.in_order().last().unwrap();
-        buffer.evict(sealing);
+        buffer.evict_all([Arc::clone(sealing)]);
         holds_all(&buffer);
         let young = Arc::clone(buffer.version_of(sealing).unwrap());
-        buffer.evict(&young);
+        buffer.evict_all([young]);
         assert_eq!(starts(buffer.in_order()), [1, 3, 4]);
         assert_eq!(buffer.len(), 3);
+    }
+
+    /// A buffer as it could be with all the time in the world: of each identity the place and the version.
+    #[derive(Clone, Debug, Default)]
+    struct Model {
+        young: BTreeMap<String, (u64, u64)>,
+        sealing: BTreeMap<String, (u64, u64)>,
+        next: u64,
+    }
+
+    impl Model {
+        fn upsert(&mut self, id: &str, start: u64) {
+            self.next += 1;
+            let known = self.young.get(id).or_else(|| self.sealing.get(id));
+            let place = known.map_or(self.next, |(place, _)| *place);
+            self.young.insert(id.to_owned(), (place, start));
+        }
+
+        fn all(&self) -> BTreeMap<String, (u64, u64)> {
+            let mut all = self.sealing.clone();
+            all.extend(self.young.clone());
+            all
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Upsert(Vec<(u8, u64)>),
+        Evict(Vec<u8>),
+        Freeze,
+        Settle,
+        Thaw,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => vec((0u8..60, 0u64..9), 0..30).prop_map(Step::Upsert),
+            4 => (0u8..60, 0u64..9).prop_map(|one| Step::Upsert([one].into())),
+            1 => vec(0u8..60, 0..5).prop_map(Step::Evict),
+            1 => Just(Step::Freeze),
+            1 => Just(Step::Settle),
+            1 => Just(Step::Thaw),
+        ]
+    }
+
+    const TRACES: [&str; 5] = ["t0", "t1", "t2", "t3", "t4"];
+
+    fn in_trace(number: u8, start: u64) -> Arc<Span> {
+        Arc::new(Span {
+            trace_id: TRACES[usize::from(number) % TRACES.len()].to_owned(),
+            ..Span::clone(&span(&id_of(number), start))
+        })
+    }
+
+    fn id_of(number: u8) -> String {
+        format!("s{number}")
+    }
+
+    fn known(spans: &[&Arc<Span>]) -> Vec<(String, u64)> {
+        let known = |span: &&Arc<Span>| (span.span_id.clone(), span.start_time_ns);
+        spans.iter().map(known).collect()
+    }
+
+    fn assert_same(buffer: &Buffer, model: &Model) {
+        let all = model.all();
+        assert_eq!(buffer.len(), all.len());
+        let mut ordered: Vec<_> = buffer.in_order().collect();
+        assert!(ordered.is_sorted_by(|a, b| in_order(a, b).is_lt()));
+        let late = ordered.iter().copied();
+        let late: Vec<_> = late.filter(|span| span.start_time_ns >= 4).collect();
+        assert_eq!(known(&buffer.since(4).collect::<Vec<_>>()), known(&late));
+        let mut of_traces: Vec<_> = TRACES.iter().flat_map(|t| buffer.trace(t)).collect();
+        of_traces.sort_by(|a, b| in_order(a, b));
+        assert_eq!(known(&of_traces), known(&ordered));
+        ordered.reverse();
+        assert_eq!(
+            known(&buffer.in_reverse().collect::<Vec<_>>()),
+            known(&ordered)
+        );
+        let arrived = all.iter().map(|(id, (place, start))| (place, id, start));
+        let mut arrived: Vec<_> = arrived.collect();
+        arrived.sort_unstable();
+        let arrived = arrived
+            .into_iter()
+            .map(|(_, id, start)| (id.clone(), *start));
+        assert_eq!(known(&buffer.by_arrival()), arrived.collect::<Vec<_>>());
+    }
+
+    proptest! {
+        #[test]
+        fn a_buffer_holds_what_a_map_of_the_same_spans_holds(steps in vec(step(), 0..60)) {
+            let (mut buffer, mut model) = (Buffer::default(), Model::default());
+            for step in steps {
+                let (before, seen) = (buffer.clone(), model.clone());
+                match step {
+                    Step::Upsert(spans) => {
+                        buffer.upsert_all(spans.iter().map(|(id, start)| in_trace(*id, *start)));
+                        for (id, start) in spans {
+                            model.upsert(&id_of(id), start);
+                        }
+                    }
+                    Step::Evict(ids) => {
+                        let found = ids.iter().filter_map(|id| buffer.version_of(&in_trace(*id, 0)));
+                        let found: Vec<_> = found.cloned().collect();
+                        // Another version of the same is not the one that is there.
+                        let others = ids.iter().map(|id| in_trace(*id, 0));
+                        buffer.evict_all(found.into_iter().chain(others));
+                        for id in ids {
+                            model.young.remove(&id_of(id));
+                            model.sealing.remove(&id_of(id));
+                        }
+                    }
+                    Step::Freeze => {
+                        let layer = buffer.freeze();
+                        model.sealing = model.all();
+                        model.young.clear();
+                        prop_assert_eq!(layer.len(), model.sealing.len());
+                        prop_assert_eq!(layer.in_order().count(), model.sealing.len());
+                    }
+                    Step::Settle => {
+                        buffer.settle();
+                        model.sealing.clear();
+                    }
+                    Step::Thaw => {
+                        buffer.thaw();
+                        model.young = model.all();
+                        model.sealing.clear();
+                    }
+                }
+                assert_same(&buffer, &model);
+                // What was seen before has not changed.
+                assert_same(&before, &seen);
+            }
+        }
     }
 }

@@ -168,9 +168,7 @@ impl Shared {
         let mut view = View::clone(&self.view());
         writer.taken_in = writer.taken_in.saturating_add(spans.len());
         writer.oldest_ns.get_or_insert_with(|| self.clock.mono_ns());
-        for span in spans {
-            view.buffer.upsert(Arc::clone(span));
-        }
+        view.buffer.upsert_all(spans.iter().cloned());
         let is_due = self.is_due(&writer, view.buffer.len());
         self.set_view(view);
         drop(writer);

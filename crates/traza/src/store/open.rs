@@ -346,9 +346,7 @@ impl Logged {
             let spans = spans_of(frame.payload)?;
             logged.frames += 1;
             logged.spans += spans.len() as u64;
-            for span in spans {
-                logged.buffer.upsert(Arc::new(span));
-            }
+            logged.buffer.upsert_all(spans.into_iter().map(Arc::new));
             Ok(())
         });
         logged.found = Some(found.map_err(|error| unreadable(&path, error))?);

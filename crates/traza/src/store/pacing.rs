@@ -6,13 +6,26 @@ use std::time::{Duration, Instant};
 /// No batch waits longer before the buffer is full.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// What a span is taken to need before the first seal has shown it: otherwise the first batches would fill the buffer, and
+/// then wait for all of that seal.
+const NS_PER_SPAN: u128 = 15_000;
+
 /// When the next batch may come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pacing {
-    /// What the last seal took for each span; 0 before the first.
+    /// What the last seal took for each span.
     ns_per_span: u128,
     /// When the batches that were let in before are sealed, at this pace.
     next: Option<Instant>,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            ns_per_span: NS_PER_SPAN,
+            next: None,
+        }
+    }
 }
 
 impl Pacing {
@@ -58,7 +71,9 @@ mod tests {
     fn batches_come_one_after_the_other_and_more_slowly_the_fuller_the_buffer_is() {
         let mut pacing = Pacing::default();
         let now = Instant::now();
-        assert_eq!(pacing.slot(500, 10, 100, now), now, "no seal was seen yet");
+        let assumed = Duration::from_micros(15 * 500);
+        assert_eq!(pacing.slot(500, 0, 100, now), now + assumed / 2);
+        pacing.release();
         pacing.note_sealed(10_000, 100 * MS);
         assert_eq!(pacing.slot(1_000, 0, 100, now), now + 5 * MS);
         assert_eq!(pacing.slot(1_000, 0, 100, now), now + 10 * MS);

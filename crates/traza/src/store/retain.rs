@@ -218,12 +218,10 @@ impl Shared {
         let mut writer = self.writer();
         let before = self.view();
         let mut view = View::clone(&before);
-        for span in before.buffer.in_order() {
-            if cutoffs.is_over(span) {
-                view.buffer.evict(span);
-                expired.buffered_spans += 1;
-            }
-        }
+        let spans = before.buffer.in_order();
+        let over: Vec<Arc<Span>> = spans.filter(|s| cutoffs.is_over(s)).cloned().collect();
+        expired.buffered_spans += over.len();
+        view.buffer.evict_all(over);
         if expired.is_nothing() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Protobuf requests, put together field by field.
 
-use traza::json::{Object, Text, Value};
+use traza::json::{Text, Value};
 use traza::otlp::{ELEMENTS_LEN_MAX, Fault, OtlpError, VALUE_DEPTH_MAX, spans_from_protobuf};
 use traza::span::Span;
 

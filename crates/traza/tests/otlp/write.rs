@@ -25,7 +25,8 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::Array),
-            btree_map(".{0,6}", inner, 0..4).prop_map(|members| Value::Object(members.into_iter().collect())),
+            btree_map(".{0,6}", inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
 }

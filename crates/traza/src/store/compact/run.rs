@@ -46,8 +46,7 @@ impl Size {
 pub(super) fn is_top(size: Size, options: Compaction) -> bool {
     let of_top_class = options.output_len_max > 0
         && tier(size.file, options) >= tier(options.output_len_max, options);
-    of_top_class
-        || options.records_len_max > 0 && size.records > options.records_len_max / 2
+    of_top_class || options.records_len_max > 0 && size.records > options.records_len_max / 2
 }
 
 /// The newest segments that should be merged, as a range of `sizes`, which are those of all segments, the oldest first.

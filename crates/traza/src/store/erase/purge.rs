@@ -70,13 +70,16 @@ impl Shared {
         let mut writer = self.writer();
         let before = self.view();
         let mut view = View::clone(&before);
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
         for span in before.buffer.in_order() {
             match purged.apply(coverage, span) {
-                None => view.buffer.evict(span),
-                Some(left) if !Arc::ptr_eq(&left, span) => view.buffer.upsert(left),
+                None => gone.push(Arc::clone(span)),
+                Some(left) if !Arc::ptr_eq(&left, span) => changed.push(left),
                 Some(_) => {}
             }
         }
+        view.buffer.evict_all(gone);
+        view.buffer.upsert_all(changed);
         let is_in_use = |log: &Log| log.frames_len() > 0 || log.is_broken();
         if writer.log.as_ref().is_some_and(is_in_use) {
             self.rewrite_log(&mut writer, &view.buffer)?;
