@@ -9,6 +9,11 @@ use super::write::Contents;
 use super::{Shared, View, Writer};
 use crate::wal::{self, Stamp};
 
+/// The log is shortened as soon as so many bytes of it or fewer came while others were copied.
+const COPIED_LOCKED: u64 = 256 << 10;
+/// It is copied so often at most without the lock: whoever writes quicker than that has to wait a little.
+const COPIES_MAX: usize = 4;
+
 /// What a seal has taken out of the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drained {
@@ -50,7 +55,7 @@ impl Shared {
     /// [`seal`](Self::seal) for a caller that has the permit.
     pub(super) fn seal_under(&self, _permit: &MutexGuard<'_, ()>) -> Result<Drained> {
         self.check_writable()?;
-        let (layer, id, fold) = {
+        let (layer, id, fold, logged) = {
             let mut writer = self.writer();
             let mut view = View::clone(&self.view());
             let fold = writer.log.as_ref().map(wal::Log::last);
@@ -62,7 +67,7 @@ impl Shared {
             writer.next_segment = id.saturating_add(1);
             let layer = view.buffer.freeze();
             self.set_view(view);
-            (layer, id, fold)
+            (layer, id, fold, writer.log.as_ref().map(wal::Log::end))
         };
         let began = Instant::now();
         let contents = Contents::of(
@@ -95,9 +100,50 @@ impl Shared {
                 writer.failure = Some(error.to_string());
             }
         }
+        let is_long = result.is_ok() && self.is_log_long(&writer);
         drop(writer);
         self.sealed.notify_all();
+        if let Some(logged) = logged.filter(|_| is_long) {
+            // When this fails the log only holds more than it must, or is rewritten before it is next used.
+            self.trim_log(logged).ok();
+        }
         result
+    }
+
+    /// Takes the frames before `sealed` out of the log. Batches wait only for the last piece of what is left to be copied.
+    fn trim_log(&self, sealed: wal::Place) -> Result<()> {
+        let (fs, path) = (self.fs(), self.log_path());
+        let end = || self.writer().log.as_ref().map(wal::Log::end);
+        let tail = {
+            let writer = self.writer();
+            let begun = writer.log.as_ref().map(|log| log.copy_behind(fs, sealed));
+            begun.transpose().during("copy", &path)?.flatten()
+        };
+        let Some(mut tail) = tail else {
+            return Ok(());
+        };
+        for _ in 0..COPIES_MAX {
+            let Some(end) = end() else {
+                break;
+            };
+            if tail.copy_up_to(end).during("copy", &path)? <= COPIED_LOCKED {
+                break;
+            }
+        }
+        let mut writer = self.writer();
+        if let Some(log) = &mut writer.log
+            && log.replace(fs, tail).during("replace", &path)?
+        {
+            self.commit.adopt(log.for_sync(fs).during("open", &path)?);
+        }
+        Ok(())
+    }
+
+    /// True when the log should be shortened.
+    fn is_log_long(&self, writer: &Writer) -> bool {
+        let limit = self.options.flush_wal_bytes;
+        let frames_len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
+        limit > 0 && frames_len >= limit
     }
 
     /// Shows the segment instead of the buffered spans that are in it, and shortens the log. Batches wait for it, so it
@@ -115,23 +161,12 @@ impl Shared {
         self.set_view(view);
         self.meters.seal_reconcile.record(began.elapsed());
         // When this fails the log only holds more than it must, or is rewritten before it is next used.
-        self.shorten_log(writer, is_empty).ok();
-    }
-
-    fn shorten_log(&self, writer: &mut Writer, is_empty: bool) -> Result<()> {
-        let Some(log) = &mut writer.log else {
-            return Ok(());
-        };
-        if is_empty {
-            log.reset().during("cut", &self.log_path())?;
+        if is_empty
+            && let Some(log) = &mut writer.log
+            && log.reset().is_ok()
+        {
             self.commit.all_durable();
-            return Ok(());
         }
-        let limit = self.options.flush_wal_bytes;
-        if limit > 0 && log.frames_len() >= limit {
-            return self.rewrite_log(writer, &self.view().buffer);
-        }
-        Ok(())
     }
 
     /// True when the buffer should be sealed. Under the writer's lock.

@@ -18,6 +18,8 @@ pub(crate) struct Log {
     file: Box<dyn FsFile>,
     len: u64,
     last: Stamp,
+    /// Counts the times that frames were taken out: a place from before then is none any more.
+    cuts: u64,
     /// The file may hold something behind `len`, or cannot be written any more: it is replaced before the next append.
     is_broken: bool,
 }
@@ -38,6 +40,7 @@ impl Log {
             file,
             len: EMPTY_LEN,
             last,
+            cuts: 0,
             is_broken: false,
         })
     }
@@ -54,6 +57,7 @@ impl Log {
             file,
             len,
             last,
+            cuts: 0,
             is_broken: false,
         })
     }
@@ -123,6 +127,7 @@ impl Log {
             .set_len(EMPTY_LEN)
             .and_then(|()| self.file.sync_data());
         self.is_broken |= done.is_err();
+        self.cuts += 1;
         done?;
         self.len = EMPTY_LEN;
         Ok(())
@@ -141,25 +146,105 @@ impl Log {
         }
         let file = prepare(fs, &self.dir, &bytes)?;
         // From here on the name leads to the new file, also when its folder cannot be synced.
-        self.file = file;
-        self.len = bytes.len() as u64;
         self.last = last;
+        self.adopt(fs, file, bytes.len() as u64)
+    }
+
+    /// Goes on with the file that now stands at its path.
+    fn adopt(&mut self, fs: &dyn Fs, file: Box<dyn FsFile>, len: u64) -> io::Result<()> {
+        self.file = file;
+        self.len = len;
+        self.cuts += 1;
         self.is_broken = true;
         fs.sync_dir(&self.dir)?;
         self.is_broken = false;
         Ok(())
     }
+
+    /// Behind the last frame.
+    pub(crate) fn end(&self) -> Place {
+        Place {
+            offset: self.len,
+            cuts: self.cuts,
+        }
+    }
+
+    /// Begins to copy the frames behind `place`. `None` when that is no place of the log any more.
+    pub(crate) fn copy_behind(&self, fs: &dyn Fs, place: Place) -> io::Result<Option<Tail>> {
+        if self.is_broken || place.cuts != self.cuts || place.offset > self.len {
+            return Ok(None);
+        }
+        let source = fs.open(&self.dir.join(FILE_NAME))?;
+        let mut copy = create_temporary(fs, &self.dir)?;
+        copy.append(&MAGIC)?;
+        Ok(Some(Tail {
+            source,
+            copy,
+            from: place.offset,
+            copied: place,
+        }))
+    }
+
+    /// Puts a copy into the place of the log, once it has copied what came meanwhile. Durable. Answers false, and does
+    /// nothing, when frames were taken out of the log since the copy was begun.
+    pub(crate) fn replace(&mut self, fs: &dyn Fs, mut tail: Tail) -> io::Result<bool> {
+        if self.is_broken || tail.copied.cuts != self.cuts {
+            return Ok(false);
+        }
+        tail.copy_up_to(self.end())?;
+        fs.rename(&self.dir.join(TEMPORARY_NAME), &self.dir.join(FILE_NAME))?;
+        let len = EMPTY_LEN + (self.len - tail.from);
+        self.adopt(fs, tail.copy, len)?;
+        Ok(true)
+    }
 }
+
+/// A place between two frames.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    offset: u64,
+    cuts: u64,
+}
+
+/// The last frames of a log, on their way into a log of their own. They are copied while others are appended, so that
+/// batches do not wait for it.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    source: Box<dyn FsFile>,
+    copy: Box<dyn FsFile>,
+    from: u64,
+    copied: Place,
+}
+
+impl Tail {
+    /// Copies the frames up to `end`, durably. Answers how many bytes they have.
+    pub(crate) fn copy_up_to(&mut self, end: Place) -> io::Result<u64> {
+        let wanted = end.offset.saturating_sub(self.copied.offset);
+        if end.cuts != self.copied.cuts || wanted == 0 {
+            return Ok(0);
+        }
+        let mut piece = vec![0; usize::try_from(wanted).unwrap_or(PIECE_LEN).min(PIECE_LEN)];
+        while self.copied.offset < end.offset {
+            let left = end.offset - self.copied.offset;
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+            let piece = piece.get_mut(..len).unwrap_or_default();
+            self.source.read_exact_at(self.copied.offset, piece)?;
+            self.copy.append(piece)?;
+            self.copied.offset += len as u64;
+        }
+        self.copy.sync()?;
+        Ok(wanted)
+    }
+}
+
+/// What is copied at once, in bytes.
+const PIECE_LEN: usize = 1 << 20;
 
 /// Puts a file with these bytes, which are synced, in the place of the log. Its name is durable after a sync of the
 /// folder.
 fn prepare(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> io::Result<Box<dyn FsFile>> {
     let temporary = dir.join(TEMPORARY_NAME);
-    match fs.remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs.create_new(&temporary, Access::Shared)?;
+    let mut file = create_temporary(fs, dir)?;
     let written = file.append(bytes).and_then(|()| file.sync());
     if let Err(error) = written.and_then(|()| fs.rename(&temporary, &dir.join(FILE_NAME))) {
         // It is in nobody's way: an open sweeps it as well.
@@ -167,4 +252,124 @@ fn prepare(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> io::Result<Box<dyn FsFile>>
         return Err(error);
     }
     Ok(file)
+}
+
+/// An empty file where a log is prepared.
+fn create_temporary(fs: &dyn Fs, dir: &Path) -> io::Result<Box<dyn FsFile>> {
+    let temporary = dir.join(TEMPORARY_NAME);
+    match fs.remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs.create_new(&temporary, Access::Shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use durable_sim::{BoxError, Image, Ledger, SimFs, for_each_crash, for_each_failure};
+
+    use super::super::scan;
+    use super::*;
+
+    const DIR: &str = "/store";
+
+    fn log(fs: &SimFs) -> io::Result<Log> {
+        fs.create_dir_all(Path::new(DIR))?;
+        fs.sync_dir(Path::new("/"))?;
+        Log::create(fs, Path::new(DIR), Stamp::default())
+    }
+
+    /// A number, as long as a batch.
+    fn payload(number: u64) -> Vec<u8> {
+        format!("{number:0900}").into_bytes()
+    }
+
+    fn numbers(fs: &SimFs) -> Vec<u64> {
+        let file = fs.open(&Path::new(DIR).join(FILE_NAME)).unwrap();
+        let mut numbers = Vec::new();
+        scan(file.as_ref(), &mut |frame| {
+            numbers.push(std::str::from_utf8(frame.payload).unwrap().parse().unwrap());
+            Ok(())
+        })
+        .unwrap();
+        numbers
+    }
+
+    /// Frames 1 and 2 are in a segment when the log is shortened; 4 comes while 3 is copied, and 5 afterwards.
+    fn shorten(fs: &SimFs, ledger: &mut Ledger<u64>) -> Result<(), BoxError> {
+        let mut log = log(fs)?;
+        let mut append = |log: &mut Log, number| -> io::Result<()> {
+            ledger.submit(number);
+            log.append(&payload(number))?;
+            log.for_sync(fs)?.sync_data()?;
+            ledger.acknowledge(number);
+            Ok(())
+        };
+        append(&mut log, 1)?;
+        append(&mut log, 2)?;
+        let sealed = log.end();
+        append(&mut log, 3)?;
+        let mut tail = log.copy_behind(fs, sealed)?.ok_or("no place of the log")?;
+        tail.copy_up_to(log.end())?;
+        append(&mut log, 4)?;
+        if !log.replace(fs, tail)? {
+            return Err("it was not replaced".into());
+        }
+        append(&mut log, 5)?;
+        Ok(())
+    }
+
+    /// Everything acknowledged that no segment holds is there, in its order and once.
+    fn check(image: &Image, ledger: &Ledger<u64>) -> Result<(), BoxError> {
+        let path = Path::new(DIR).join(FILE_NAME);
+        if !image.fs.exists(&path)? {
+            return match ledger.acknowledged() {
+                [] => Ok(()),
+                _ => Err("the log is gone".into()),
+            };
+        }
+        let found = numbers(&image.fs);
+        let is_in_order = found.is_sorted_by(|a, b| a + 1 == *b);
+        let kept = ledger.acknowledged().iter().filter(|n| **n > 2);
+        if is_in_order && kept.clone().all(|number| found.contains(number)) {
+            return Ok(());
+        }
+        Err(format!("{found:?} after {:?}", ledger.acknowledged()).into())
+    }
+
+    #[test]
+    fn a_log_that_is_shortened_loses_no_frame_in_a_crash() {
+        for_each_crash(shorten, check).unwrap();
+        for_each_failure(shorten, check).unwrap();
+        let fs = SimFs::new();
+        shorten(&fs, &mut Ledger::default()).unwrap();
+        assert_eq!(numbers(&fs), [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_copy_is_of_no_use_when_frames_were_taken_out_meanwhile() {
+        let fs = SimFs::new();
+        let mut log = log(&fs).unwrap();
+        log.append(&payload(1)).unwrap();
+        let place = log.end();
+        log.append(&payload(2)).unwrap();
+        let begun = log.copy_behind(&fs, place).unwrap().unwrap();
+        log.rewrite(&fs, Some(&payload(2))).unwrap();
+        log.append(&payload(3)).unwrap();
+        assert!(!log.replace(&fs, begun).unwrap());
+        assert!(log.copy_behind(&fs, place).unwrap().is_none());
+        assert_eq!(numbers(&fs), [2, 3]);
+    }
+
+    #[test]
+    fn a_broken_log_is_not_copied() {
+        let fs = SimFs::new();
+        let mut log = log(&fs).unwrap();
+        let place = log.end();
+        log.append(&payload(1)).unwrap();
+        let begun = log.copy_behind(&fs, place).unwrap().unwrap();
+        log.set_broken();
+        assert!(!log.replace(&fs, begun).unwrap());
+        assert!(log.copy_behind(&fs, place).unwrap().is_none());
+    }
 }

@@ -8,7 +8,7 @@ mod scan;
 pub use scan::{Frame, FrameFault, Recovered, ScanError, scan};
 
 pub(crate) use commit::Commit;
-pub(crate) use log::Log;
+pub(crate) use log::{Log, Place};
 
 use durable::checksum::crc32;
 use durable::layout;

@@ -1,7 +1,9 @@
 //! Many threads at once, on a real disk.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use durable::{FileKind, Fs as _, RealFs};
 use traza::json::{Object, Value};
 use traza::span::Span;
 use traza::store::{Filter, Query, Store, StoreOptions};
@@ -113,6 +115,51 @@ fn threads_that_ingest_together_share_syncs_and_lose_nothing() {
     let recovered = Store::open(copy.path(), StoreOptions::default()).unwrap();
     assert_eq!(everything(&recovered).len(), 200);
     assert_eq!(recovered.opened().replayed_frames, 200);
+}
+
+#[test]
+fn a_log_that_is_shortened_while_batches_come_has_every_span_that_no_segment_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = StoreOptions::default();
+    options.flush_spans = 40;
+    options.flush_wal_bytes = 4_000;
+    options.compaction = None;
+    let store = Store::open(dir.path(), options).unwrap();
+    std::thread::scope(|scope| {
+        for trace in 0..4u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..300 {
+                    store.ingest(vec![span(trace, number, 1)]).unwrap();
+                }
+            });
+        }
+    });
+    // As a killed process leaves it. The log first: what is not in it is in a segment.
+    let copy = tempfile::tempdir().unwrap();
+    let log = durable::read_all(&RealFs, &dir.path().join("wal.log"), 1 << 30).unwrap();
+    copy_folder(dir.path(), copy.path());
+    durable::publish(&RealFs, &copy.path().join("wal.log"), &log).unwrap();
+    drop(store);
+    assert!(log.len() < 100_000, "it was shortened: {}", log.len());
+    let recovered = Store::open(copy.path(), StoreOptions::default()).unwrap();
+    assert_eq!(everything(&recovered).len(), 4 * 300);
+}
+
+/// While the store is at work: what is gone when its turn comes is not needed any more.
+fn copy_folder(from: &Path, to: &Path) {
+    durable::create_folder(&RealFs, to).unwrap();
+    for path in RealFs.read_dir(from).unwrap() {
+        let target = to.join(path.file_name().unwrap());
+        match RealFs.metadata(&path).map(|found| found.kind) {
+            Ok(FileKind::Directory) => copy_folder(&path, &target),
+            _ => {
+                if let Ok(bytes) = durable::read_all(&RealFs, &path, 1 << 30) {
+                    durable::publish(&RealFs, &target, &bytes).unwrap();
+                }
+            }
+        }
+    }
 }
 
 #[test]

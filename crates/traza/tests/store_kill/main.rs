@@ -32,11 +32,12 @@ mod rounds {
     const ROUND: &str = "TRAZA_KILL_ROUND";
     const THIS_TEST: &str = "rounds::no_span_that_was_acknowledged_to_one_of_four_threads_is_lost_in_a_crash_by_sigkill";
 
-    /// Seals and merges all the time.
+    /// Seals, merges and shortens its log all the time.
     fn options() -> StoreOptions {
         let mut options = StoreOptions::default();
         options.durability = Durability::Wal;
         options.flush_spans = 60;
+        options.flush_wal_bytes = 30_000;
         options.payload_threshold = Some(40);
         options.compaction = Some(Compaction {
             fanout: 3,
