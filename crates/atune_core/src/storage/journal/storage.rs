@@ -89,7 +89,19 @@ pub(super) struct State {
 
 /// How a commit ended, for all that took part.
 #[derive(Debug, Default)]
-pub(super) struct Ending(OnceLock<std::result::Result<(), Unpublished>>);
+pub(super) struct Ending {
+    ended: OnceLock<std::result::Result<(), Unpublished>>,
+    /// It has ended, or one of those who wait should write it. Of its own for each commit, so that nobody is woken for
+    /// that of others: with many threads that would take longer than the commit.
+    told: Condvar,
+}
+
+impl Ending {
+    fn tell(&self, ended: std::result::Result<(), Unpublished>) {
+        self.ended.set(ended).ok();
+        self.told.notify_all();
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -477,7 +489,7 @@ impl Shared {
         ending: &Arc<Ending>,
     ) -> std::result::Result<(), Option<JournalError>> {
         loop {
-            if let Some(ended) = ending.0.get() {
+            if let Some(ended) = ending.ended.get() {
                 return match ended {
                     Ok(()) => Ok(()),
                     Err(Unpublished::LeaseLost) => Err(None),
@@ -485,7 +497,8 @@ impl Shared {
                 };
             }
             if state.is_flushing {
-                state = self.wait(state);
+                let told = ending.told.wait(state);
+                state = told.unwrap_or_else(PoisonError::into_inner);
             } else {
                 state = self.flush(state);
             }
@@ -564,7 +577,10 @@ impl Shared {
             error,
             seals: false,
         });
-        pending.ending.0.set(ended).ok();
+        pending.ending.tell(ended);
+        if let Some(next) = &state.pending {
+            next.ending.told.notify_one();
+        }
         let now = self.clock.mono_ns();
         state.turn.note_ended(pending.kind, now, is_kept);
         if state.lease.is_some() && (is_kept || state.is_keeper_asleep) {
@@ -603,9 +619,9 @@ impl Shared {
                     seals: *seals,
                 },
             };
-            later.ending.0.set(Err(same)).ok();
+            later.ending.tell(Err(same));
         }
-        ending.0.set(Err(why)).ok();
+        ending.tell(Err(why));
         self.give_back(state);
         self.changed.notify_all();
     }
