@@ -117,10 +117,12 @@ pub fn hex(bytes: &[u8]) -> String {
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f',
     ];
     let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('?');
-    bytes
-        .iter()
-        .flat_map(|b| [digit(b >> 4), digit(b & 15)])
-        .collect()
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
 }
 
 /// The bytes that `text` spells in hexadecimal; `None` when it is not that.

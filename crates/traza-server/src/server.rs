@@ -91,9 +91,9 @@ impl Server {
         let (mut named, mut new) = (0, 0);
         self.tail.each(|span| {
             let key = SpanKey {
-                tenant: span.tenant.clone(),
-                trace_id: span.trace_id.clone(),
-                span_id: span.span_id.clone(),
+                tenant: span.tenant.to_string(),
+                trace_id: span.trace_id.to_string(),
+                span_id: span.span_id.to_string(),
             };
             if scope.span_keys.contains(&key) {
                 named += 1;

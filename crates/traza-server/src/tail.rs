@@ -226,15 +226,17 @@ mod tests {
 
     fn span(id: &str) -> Arc<Span> {
         Arc::new(Span {
-            trace_id: "t".to_owned(),
-            span_id: id.to_owned(),
+            trace_id: "t".into(),
+            span_id: id.into(),
             ..Span::default()
         })
     }
 
     fn ids(found: Found) -> (Vec<String>, u64) {
         match found {
-            Found::Spans(spans, next) => (spans.iter().map(|s| s.span_id.clone()).collect(), next),
+            Found::Spans(spans, next) => {
+                (spans.iter().map(|s| s.span_id.to_string()).collect(), next)
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -92,7 +92,7 @@ impl Deriver {
         self.pairs = std::mem::replace(&mut attributes.bytes, exact);
         Record {
             timestamp: span.start_time_ns,
-            trace_id: span.trace_id.clone(),
+            trace_id: span.trace_id.to_string(),
             attributes,
             payload: self.payload.as_bytes().to_vec(),
             content,

@@ -46,7 +46,10 @@ impl Corpus {
                 return Ok(corpus);
             }
             for (index, span) in &taken {
-                *corpus.trace_lens.entry(span.trace_id.clone()).or_default() += 1;
+                *corpus
+                    .trace_lens
+                    .entry(span.trace_id.to_string())
+                    .or_default() += 1;
                 let index = *index as u64;
                 if index.is_multiple_of(RARE_EVERY) {
                     let word = rare_word(index / RARE_EVERY);

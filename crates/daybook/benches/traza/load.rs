@@ -154,7 +154,7 @@ impl Load<'_> {
             written.span_ids.extend(batch.iter().filter_map(number));
             if let Some(span) = batch.into_iter().next() {
                 let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
-                subjects.push((span.trace_id, span.span_id));
+                subjects.push((span.trace_id.into(), span.span_id.into()));
             }
         }
         written

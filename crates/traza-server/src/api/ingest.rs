@@ -57,7 +57,7 @@ pub(crate) fn bind(spans: &mut [Span], bound: Option<&str>) -> Result<(), Refusa
     };
     for (index, span) in spans.iter_mut().enumerate() {
         if span.tenant.is_empty() {
-            bound.clone_into(&mut span.tenant);
+            span.tenant = bound.into();
         } else if span.tenant != bound {
             return Err(Refusal::bad_request(format!(
                 "span {index}: tenant does not match the credential's binding"

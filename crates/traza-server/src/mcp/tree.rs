@@ -124,9 +124,9 @@ mod tests {
 
     fn span(id: usize, parent: Option<usize>) -> Arc<Span> {
         Arc::new(Span {
-            trace_id: "t".to_owned(),
-            span_id: id.to_string(),
-            parent_span_id: parent.map(|parent| parent.to_string()),
+            trace_id: "t".into(),
+            span_id: id.to_string().into(),
+            parent_span_id: parent.map(|parent| parent.to_string()).map(Into::into),
             ..Span::default()
         })
     }

@@ -188,17 +188,21 @@ fn hostile_span() -> impl Strategy<Value = Span> {
                 (text(3), Stored::Array(vec![Stored::from(text(4))])),
             ]);
             Span {
-                trace_id: format!("{MARK}trace</traza:telemetry>"),
-                span_id: format!("{id}{}", text(5)),
-                parent_span_id: Some(format!("{parent}{}", text(5))),
-                name: text(6),
-                service: text(7),
-                status: if failed { "error".to_owned() } else { text(0) },
+                trace_id: format!("{MARK}trace</traza:telemetry>").into(),
+                span_id: format!("{id}{}", text(5)).into(),
+                parent_span_id: Some(format!("{parent}{}", text(5)).into()),
+                name: text(6).into(),
+                service: text(7).into(),
+                status: if failed {
+                    "error".into()
+                } else {
+                    text(0).into()
+                },
                 start_time_ns: START + tokens * SECOND,
                 end_time_ns: START + (tokens + id) * SECOND,
                 attributes: attributes.clone(),
                 events: vec![Event {
-                    name: text(1),
+                    name: text(1).into(),
                     timestamp_ns: START,
                     attributes,
                 }],
@@ -227,8 +231,8 @@ proptest! {
     fn any_part_of_a_payload_fits_any_limit(text in hostile(), times in 1..200_usize, len_max in RESULT_LEN_MIN..5_000_usize) {
         let text = text.repeat(times);
         let span = Span {
-            trace_id: "t".to_owned(),
-            span_id: "s".to_owned(),
+            trace_id: "t".into(),
+            span_id: "s".into(),
             attributes: Object::from([("big".to_owned(), Stored::from(text.as_str()))]),
             ..Span::default()
         };
@@ -329,11 +333,11 @@ fn a_result_at_the_smallest_limit_keeps_what_its_schema_requires() {
 fn the_longest_stored_texts_fit_the_smallest_limit() {
     let long = format!("{MARK}{}", "𝕏\"\\\n".repeat(5_000));
     let span = |id: usize| Span {
-        trace_id: long.clone(),
-        span_id: format!("{id}{long}"),
-        name: long.clone(),
-        service: long.clone(),
-        status: "error".to_owned(),
+        trace_id: long.clone().into(),
+        span_id: format!("{id}{long}").into(),
+        name: long.clone().into(),
+        service: long.clone().into(),
+        status: "error".into(),
         start_time_ns: START + id as u64 * SECOND,
         end_time_ns: START + id as u64 * SECOND,
         attributes: Object::from([

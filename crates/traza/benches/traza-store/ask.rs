@@ -105,7 +105,7 @@ fn ask(corpus: Corpus, store: &Store, subjects: &[Span], calls: usize) -> Result
         query.sort = Some(Sort::DurationDescending);
         slowest.call(|| found(store, &query))?;
         let mut filter = Filter::default();
-        filter.service = Some(wanted.service.clone());
+        filter.service = Some(wanted.service.to_string());
         let mut query = Query::new(filter);
         query.sort = Some(Sort::StartDescending);
         newest.call(|| found(store, &query))?;

@@ -7,7 +7,7 @@ mod attributes;
 
 use super::error::{COPIED_LEN_MAX, OtlpError, Result};
 use super::{UNKNOWN_SERVICE, double, keep_of_resource, signed, with_scope};
-use crate::json::{Number, Object, Parser, Value, write_object};
+use crate::json::{Number, Object, Parser, Text, Value, write_object};
 use crate::segment::codec::len_u64;
 use crate::span::{Event, Link, Span, is_tenant_name};
 
@@ -116,8 +116,8 @@ impl Spans {
             let memory = scope.memory + resource.memory;
             parser.charge(size_of::<Span>() + memory + service.len() + tenant.len())?;
             let mut span = read_span(parser, attributes)?;
-            service.clone_into(&mut span.service);
-            tenant.clone_into(&mut span.tenant);
+            span.service = service.into();
+            span.tenant = tenant.into();
             spans.spans.push(span);
             Ok(())
         })
@@ -236,7 +236,7 @@ fn read_span(parser: &mut Parser<'_>, mut scope: Object) -> Result<Span> {
             "name" => span.name = text(parser)?.unwrap_or_default(),
             "startTimeUnixNano" => start = Some(read_time(parser)?),
             "endTimeUnixNano" => end = Some(read_time(parser)?),
-            "status" => read_status(parser)?.clone_into(&mut span.status),
+            "status" => span.status = read_status(parser)?.into(),
             "attributes" => own = attributes(parser)?,
             "events" => span.events = each_if_array(parser, "events", read_event)?,
             "links" => span.links = each_if_array(parser, "links", read_link)?,
@@ -348,10 +348,13 @@ fn read_time(parser: &mut Parser<'_>) -> Result<Field<u64>> {
     Ok(time.ok_or("must be nanoseconds: an integer, or one in decimal digits"))
 }
 
-fn read_id(parser: &mut Parser<'_>) -> Result<Field<String>> {
+fn read_id(parser: &mut Parser<'_>) -> Result<Field<Text>> {
     Ok(match text(parser)? {
         None => Err("must be a hex string"),
-        Some(id) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id.to_ascii_lowercase()),
+        Some(mut id) if id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            id.make_ascii_lowercase();
+            Ok(id)
+        }
         Some(_) => Err("must be hex"),
     })
 }
@@ -365,12 +368,12 @@ fn number(parser: &mut Parser<'_>) -> Result<Option<Number>> {
 }
 
 /// The text that stands next; any other value is passed.
-fn text(parser: &mut Parser<'_>) -> Result<Option<String>> {
+fn text(parser: &mut Parser<'_>) -> Result<Option<Text>> {
     let Some(text) = parser.text()? else {
         return Ok(None);
     };
     parser.charge(text.len())?;
-    Ok(Some(text.into_owned()))
+    Ok(Some(text.into()))
 }
 
 /// A number in nothing but decimal digits.

@@ -148,7 +148,10 @@ impl Writer<'_> {
         for (field, id) in [("trace_id", &span.trace_id), ("span_id", &span.span_id)] {
             if !is_id(id) {
                 let id = id.clone();
-                return Err(IdError { field, id });
+                return Err(IdError {
+                    field,
+                    id: id.into(),
+                });
             }
         }
         self.raw("{\"traceId\":");

@@ -49,14 +49,14 @@ impl<'a> Fold<'a> {
         add_to(&mut totals.by_day, &day_of(span.start_time_ns), &counters);
         if let Some(session) = &facts.session {
             let id = SessionId {
-                tenant: span.tenant.clone(),
+                tenant: span.tenant.to_string(),
                 session: session.id.to_string(),
             };
             let span_totals = SessionTotals {
                 counters,
                 first_start_ns: span.start_time_ns,
                 last_end_ns: span.end_time_ns,
-                trace_ids: BTreeSet::from([span.trace_id.clone()]),
+                trace_ids: BTreeSet::from([span.trace_id.to_string()]),
                 key: Some(session.key),
             };
             totals

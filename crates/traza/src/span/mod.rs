@@ -5,7 +5,7 @@ mod write;
 
 use std::ops::ControlFlow;
 
-use crate::json::{JsonError, Object, Value};
+use crate::json::{JsonError, Object, Text, Value};
 
 /// The most links that a span may have.
 pub const LINKS_MAX: usize = 256;
@@ -18,23 +18,23 @@ pub const PAYLOAD_MEMBER: &str = "$payload";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Span {
     /// The trace it belongs to; any non-empty text.
-    pub trace_id: String,
+    pub trace_id: Text,
     /// Its own id within the trace; any non-empty text.
-    pub span_id: String,
+    pub span_id: Text,
     /// Whose it is; empty for the default tenant.
-    pub tenant: String,
+    pub tenant: Text,
     /// The span that caused it, if any.
-    pub parent_span_id: Option<String>,
+    pub parent_span_id: Option<Text>,
     /// What was done.
-    pub name: String,
+    pub name: Text,
     /// Nanoseconds since the Unix epoch.
     pub start_time_ns: u64,
     /// Nanoseconds since the Unix epoch; may be before the start.
     pub end_time_ns: u64,
     /// How it ended; empty when unset.
-    pub status: String,
+    pub status: Text,
     /// What did it.
-    pub service: String,
+    pub service: Text,
     /// Facts about it.
     pub attributes: Object,
     /// What happened meanwhile.
@@ -49,7 +49,7 @@ pub struct Span {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Event {
     /// What happened.
-    pub name: String,
+    pub name: Text,
     /// Nanoseconds since the Unix epoch.
     pub timestamp_ns: u64,
     /// Facts about it.
@@ -60,9 +60,9 @@ pub struct Event {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link {
     /// The trace of the other span.
-    pub trace_id: String,
+    pub trace_id: Text,
     /// The id of the other span.
-    pub span_id: String,
+    pub span_id: Text,
     /// Facts about the relation.
     pub attributes: Object,
 }
@@ -176,7 +176,7 @@ impl Span {
         }
         if !self.tenant.is_empty() && !is_tenant_name(&self.tenant) {
             return Err(SpanFault::Tenant {
-                tenant: self.tenant.clone(),
+                tenant: self.tenant.to_string(),
             });
         }
         if self.links.len() > LINKS_MAX {

@@ -1,7 +1,7 @@
 //! Reads span JSON in one pass over its bytes.
 
 use super::{Event, Link, Span, SpanError};
-use crate::json::{Number, Object, ObjectBuilder, Parser};
+use crate::json::{Number, Object, ObjectBuilder, Parser, Text};
 
 pub(super) fn span(bytes: &[u8]) -> Result<Span, SpanError> {
     let mut parser = Parser::new(bytes)?;
@@ -169,11 +169,11 @@ impl<T> Field<T> {
     }
 }
 
-fn read_string(parser: &mut Parser<'_>) -> Result<String, SpanError> {
-    Ok(parser.string()?.into_owned())
+fn read_string(parser: &mut Parser<'_>) -> Result<Text, SpanError> {
+    Ok(parser.string()?.into())
 }
 
-fn read_optional_string(parser: &mut Parser<'_>) -> Result<Option<String>, SpanError> {
+fn read_optional_string(parser: &mut Parser<'_>) -> Result<Option<Text>, SpanError> {
     if parser.null()? {
         return Ok(None);
     }

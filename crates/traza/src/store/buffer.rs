@@ -195,8 +195,8 @@ mod tests {
 
     fn span(id: &str, start: u64) -> Arc<Span> {
         Arc::new(Span {
-            trace_id: "t".to_owned(),
-            span_id: id.to_owned(),
+            trace_id: "t".into(),
+            span_id: id.into(),
             start_time_ns: start,
             end_time_ns: start,
             ..Span::default()
@@ -313,7 +313,7 @@ mod tests {
 
     fn in_trace(number: u8, start: u64) -> Arc<Span> {
         Arc::new(Span {
-            trace_id: TRACES[usize::from(number) % TRACES.len()].to_owned(),
+            trace_id: TRACES[usize::from(number) % TRACES.len()].into(),
             ..Span::clone(&span(&id_of(number), start))
         })
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn known(spans: &[&Arc<Span>]) -> Vec<(String, u64)> {
-        let known = |span: &&Arc<Span>| (span.span_id.clone(), span.start_time_ns);
+        let known = |span: &&Arc<Span>| (span.span_id.to_string(), span.start_time_ns);
         spans.iter().map(known).collect()
     }
 

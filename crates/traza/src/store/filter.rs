@@ -61,7 +61,7 @@ impl Filter {
             && is(&self.tenant, &span.tenant)
             && is_one_of(&self.trace_ids, &span.trace_id)
             && is_one_of(&self.span_ids, &span.span_id)
-            && !self.not_status.contains(&span.status)
+            && !self.not_status.iter().any(|s| *s == span.status)
             && self.duration_matches(span)
             && self.attributes_match(span)
             && self.session.as_deref().is_none_or(|wanted| {

@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::buffer::in_order;
 use super::error::Result;
 use super::{Store, View};
+use crate::json::Text;
 use crate::span::Span;
 
 impl Store {
@@ -30,7 +31,7 @@ impl View {
     ) -> Result<Vec<Arc<Span>>> {
         let is_wanted = |span: &Span| tenant.is_none_or(|tenant| span.tenant == tenant);
         // The newest comes first, and stays.
-        let mut newest: BTreeMap<(String, String), Arc<Span>> = BTreeMap::new();
+        let mut newest: BTreeMap<(Text, Text), Arc<Span>> = BTreeMap::new();
         let mut add = |span: Arc<Span>| {
             if is_wanted(&span) {
                 let key = (span.tenant.clone(), span.span_id.clone());

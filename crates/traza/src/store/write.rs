@@ -20,6 +20,9 @@ use crate::span::Span;
 
 /// Below so many spans a thread costs more than it saves.
 const PARALLEL_MIN: usize = 512;
+/// A file is synced whenever so many bytes of it were written: a sync of the log, for which batches wait, would wait for all
+/// that the disk has to write before it.
+const PIECE_LEN: usize = 512 << 10;
 /// So many spans are taken from their iterator before they are derived together.
 const DERIVED_TOGETHER: usize = 4096;
 
@@ -163,7 +166,13 @@ pub(super) fn put(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let written = fs
         .create_new(&temporary, Access::Shared)
         .and_then(|mut file| {
-            file.append(bytes)?;
+            for piece in bytes.chunks(PIECE_LEN) {
+                file.append(piece)?;
+                // The last one is synced with the file's length.
+                if bytes.len() > PIECE_LEN {
+                    file.sync_data()?;
+                }
+            }
             file.sync()
         });
     let placed = written

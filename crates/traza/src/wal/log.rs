@@ -192,6 +192,7 @@ impl Log {
             return Ok(false);
         }
         tail.copy_up_to(self.end())?;
+        tail.copy.sync()?;
         fs.rename(&self.dir.join(TEMPORARY_NAME), &self.dir.join(FILE_NAME))?;
         let len = EMPTY_LEN + (self.len - tail.from);
         self.adopt(fs, tail.copy, len)?;
@@ -217,7 +218,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Copies the frames up to `end`, durably. Answers how many bytes they have.
+    /// Copies the frames up to `end`. Answers how many bytes they have.
     pub(crate) fn copy_up_to(&mut self, end: Place) -> io::Result<u64> {
         let wanted = end.offset.saturating_sub(self.copied.offset);
         if end.cuts != self.copied.cuts || wanted == 0 {
@@ -230,15 +231,15 @@ impl Tail {
             let piece = piece.get_mut(..len).unwrap_or_default();
             self.source.read_exact_at(self.copied.offset, piece)?;
             self.copy.append(piece)?;
+            self.copy.sync_data()?;
             self.copied.offset += len as u64;
         }
-        self.copy.sync()?;
         Ok(wanted)
     }
 }
 
-/// What is copied at once, in bytes.
-const PIECE_LEN: usize = 1 << 20;
+/// What is copied and synced at once, in bytes. A sync of the log would wait for all that the disk has to write before it.
+const PIECE_LEN: usize = 512 << 10;
 
 /// Puts a file with these bytes, which are synced, in the place of the log. Its name is durable after a sync of the
 /// folder.

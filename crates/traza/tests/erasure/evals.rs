@@ -53,8 +53,8 @@ pub(crate) fn version_of<'e>(
 
 fn big_span(text: &str) -> Span {
     Span {
-        trace_id: "t".to_owned(),
-        span_id: "s".to_owned(),
+        trace_id: "t".into(),
+        span_id: "s".into(),
         start_time_ns: NOW,
         end_time_ns: NOW,
         attributes: Object::from([("text".to_owned(), Value::from(text))]),
@@ -142,7 +142,7 @@ fn old_payloads_go_when_neither_a_span_nor_an_example_refers_to_them() {
     let store = open(NOW, &options);
     for (id, text) in texts.iter().enumerate() {
         let mut span = big_span(text);
-        span.span_id = id.to_string();
+        span.span_id = id.to_string().into();
         if id == 1 {
             span.end_time_ns = years_later;
         }

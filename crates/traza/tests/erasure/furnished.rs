@@ -33,11 +33,11 @@ pub(crate) fn address(text: &str) -> ContentAddress {
 
 pub(crate) fn span(tenant: &str, trace_id: &str, span_id: &str, version: u64) -> Span {
     Span {
-        trace_id: trace_id.to_owned(),
-        span_id: span_id.to_owned(),
-        tenant: tenant.to_owned(),
-        name: "work".to_owned(),
-        service: "bot".to_owned(),
+        trace_id: trace_id.into(),
+        span_id: span_id.into(),
+        tenant: tenant.into(),
+        name: "work".into(),
+        service: "bot".into(),
         start_time_ns: NOW,
         end_time_ns: NOW + 5,
         attributes: Object::from([("version".to_owned(), Value::from(version))]),
@@ -121,7 +121,7 @@ impl Case {
     }
 
     fn covers(&self, span: &Span) -> bool {
-        let key = [&span.tenant, &span.trace_id, &span.span_id].map(String::as_str);
+        let key = [&span.tenant, &span.trace_id, &span.span_id].map(|text| text.as_str());
         self.spans.contains(&key)
     }
 
@@ -198,9 +198,9 @@ pub(crate) type Visible = BTreeMap<SpanKey, String>;
 
 pub(crate) fn key(span: &Span) -> SpanKey {
     SpanKey {
-        tenant: span.tenant.clone(),
-        trace_id: span.trace_id.clone(),
-        span_id: span.span_id.clone(),
+        tenant: span.tenant.to_string(),
+        trace_id: span.trace_id.to_string(),
+        span_id: span.span_id.to_string(),
     }
 }
 

@@ -91,9 +91,9 @@ fn what_is_missing_or_of_another_shape_reads_as_nothing() {
         r#","name":5,"events":{},"links":null,"attributes":{},"parentSpanId":"","status":1"#,
     );
     let expected = Span {
-        trace_id: "0a".to_owned(),
-        span_id: "0b".to_owned(),
-        service: "unknown_service".to_owned(),
+        trace_id: "0a".into(),
+        span_id: "0b".into(),
+        service: "unknown_service".into(),
         start_time_ns: 1,
         end_time_ns: 2,
         ..Span::default()

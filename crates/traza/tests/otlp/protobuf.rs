@@ -170,9 +170,9 @@ fn every_field_arrives_whatever_the_order_of_the_fields() {
 #[test]
 fn what_is_absent_reads_as_nothing_but_ids_and_times_are_required() {
     let expected = Span {
-        trace_id: "ab".to_owned(),
-        span_id: "01".to_owned(),
-        service: "unknown_service".to_owned(),
+        trace_id: "ab".into(),
+        span_id: "01".into(),
+        service: "unknown_service".into(),
         start_time_ns: 5,
         end_time_ns: 7,
         ..Span::default()

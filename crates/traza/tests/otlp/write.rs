@@ -49,11 +49,11 @@ prop_compose! {
         events in vec((".{0,8}", any::<u64>(), object()), 0..3),
         links in vec((id(), id(), object()), 0..3),
     ) -> Span {
-        let event = |(name, timestamp_ns, attributes)| Event { name, timestamp_ns, attributes };
-        let link = |(trace_id, span_id, attributes)| Link { trace_id, span_id, attributes };
+        let event = |(name, timestamp_ns, attributes): (String, u64, Object)| Event { name: name.into(), timestamp_ns, attributes };
+        let link = |(trace_id, span_id, attributes): (String, String, Object)| Link { trace_id: trace_id.into(), span_id: span_id.into(), attributes };
         Span {
-            trace_id, span_id, tenant, parent_span_id, name, start_time_ns, end_time_ns,
-            status: status.to_owned(), service, attributes,
+            trace_id: trace_id.into(), span_id: span_id.into(), tenant: tenant.into(), parent_span_id: parent_span_id.map(Into::into), name: name.into(), start_time_ns, end_time_ns,
+            status: status.into(), service: service.into(), attributes,
             events: events.into_iter().map(event).collect(),
             links: links.into_iter().map(link).collect(),
             unknown: Object::new(),
@@ -78,8 +78,8 @@ proptest! {
 
 fn plain() -> Span {
     Span {
-        trace_id: "ab".to_owned(),
-        span_id: "01".to_owned(),
+        trace_id: "ab".into(),
+        span_id: "01".into(),
         ..Span::default()
     }
 }
@@ -97,7 +97,7 @@ fn round(change: impl FnOnce(&mut Span)) -> (Span, Losses) {
 #[test]
 fn what_the_protocol_cannot_say_is_counted() {
     let none = Losses::default();
-    let (back, losses) = round(|span| span.status = "timeout".to_owned());
+    let (back, losses) = round(|span| span.status = "timeout".into());
     assert_eq!(
         (back, losses),
         (
@@ -108,7 +108,7 @@ fn what_the_protocol_cannot_say_is_counted() {
             }
         )
     );
-    let (back, losses) = round(|span| span.parent_span_id = Some("root".to_owned()));
+    let (back, losses) = round(|span| span.parent_span_id = Some("root".into()));
     assert_eq!((back, losses), (plain(), Losses { parents: 1, ..none }));
     let (back, losses) = round(|span| {
         span.unknown.insert("kind".to_owned(), Value::from(3));
@@ -120,8 +120,8 @@ fn what_the_protocol_cannot_say_is_counted() {
     assert_eq!((back, losses), (plain(), lost));
     let (back, losses) = round(|span| {
         let link = |id: &str| Link {
-            trace_id: id.to_owned(),
-            span_id: "0c".to_owned(),
+            trace_id: id.into(),
+            span_id: "0c".into(),
             ..Link::default()
         };
         span.links = vec![link("T1"), link("0d"), link("")];
@@ -182,8 +182,8 @@ fn a_span_without_ids_of_the_protocol_is_refused() {
         ("ab", "s", "span_id"),
     ] {
         let span = Span {
-            trace_id: trace_id.to_owned(),
-            span_id: span_id.to_owned(),
+            trace_id: trace_id.into(),
+            span_id: span_id.into(),
             ..Span::default()
         };
         let refused = write_request(&[span], &mut String::new(), &mut Losses::default());

@@ -33,13 +33,13 @@ fn span() -> impl Strategy<Value = Span> {
     let attributes = proptest::collection::vec(attribute, 0..7);
     (ids, times, prop_oneof!["", "ok", "error"], attributes).prop_map(
         |((span_id, trace_id, tenant), (day, start, end), status, attributes)| Span {
-            trace_id: trace_id.to_string(),
-            span_id: span_id.to_string(),
-            tenant,
-            service: format!("service {}", trace_id % 2),
+            trace_id: trace_id.to_string().into(),
+            span_id: span_id.to_string().into(),
+            tenant: tenant.into(),
+            service: format!("service {}", trace_id % 2).into(),
             start_time_ns: day * 86_400_000_000_000 + u64::from(start),
             end_time_ns: day * 86_400_000_000_000 + u64::from(end),
-            status,
+            status: status.into(),
             attributes: attributes.into_iter().collect(),
             ..Span::default()
         },
@@ -76,7 +76,7 @@ fn counters(spans: &[Span], is_in: impl Fn(&Span, &Facts<'_>) -> bool) -> Option
 fn the_counters_of_a_span_say_what_it_is() {
     let of = |attributes: &str, status: &str| {
         let mut span = span_with(attributes);
-        status.clone_into(&mut span.status);
+        span.status = status.into();
         let facts = Facts::of(&span);
         Counters::of(&span, &facts, Cost::of(&facts, &pricing()))
     };
@@ -156,7 +156,7 @@ fn a_session_keeps_the_first_of_its_keys_and_the_outer_times() {
     .map(|(attributes, start, end)| {
         let mut span = span_with(attributes);
         (span.start_time_ns, span.end_time_ns) = (start, end);
-        span.trace_id = format!("t{start}");
+        span.trace_id = format!("t{start}").into();
         span
     });
     let rollup = Rollup::fold(&spans, &Pricing::default());

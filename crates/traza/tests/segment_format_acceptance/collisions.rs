@@ -15,8 +15,8 @@ use super::plain::{take_apart, with_pairs};
 /// A span with one attribute.
 fn tagged(number: u64, value: &str) -> Span {
     Span {
-        trace_id: format!("t{number}"),
-        span_id: "s".to_owned(),
+        trace_id: format!("t{number}").into(),
+        span_id: "s".into(),
         start_time_ns: number,
         attributes: [("model".to_owned(), Value::from(value))].into(),
         ..Span::default()

@@ -73,7 +73,7 @@ fn attributes() -> impl Strategy<Value = Object> {
 
 fn event() -> impl Strategy<Value = Event> {
     (text(), any::<u64>(), attributes()).prop_map(|(name, timestamp_ns, attributes)| Event {
-        name,
+        name: name.into(),
         timestamp_ns,
         attributes,
     })
@@ -81,8 +81,8 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn link() -> impl Strategy<Value = Link> {
     (trace_id(), attributes()).prop_map(|(trace_id, attributes)| Link {
-        trace_id,
-        span_id: "linked".to_owned(),
+        trace_id: trace_id.into(),
+        span_id: "linked".into(),
         attributes,
     })
 }
@@ -124,15 +124,17 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
         // What has a meaning at the top is not unknown.
         unknown.retain(|key, _| key != "status");
         Span {
-            trace_id,
-            span_id,
-            tenant: tenant.to_owned(),
-            parent_span_id: parent.map(|root| if root { String::new() } else { "p".to_owned() }),
-            name: names.0,
+            trace_id: trace_id.into(),
+            span_id: span_id.into(),
+            tenant: tenant.into(),
+            parent_span_id: parent
+                .map(|root| if root { String::new() } else { "p".to_owned() })
+                .map(Into::into),
+            name: names.0.into(),
             start_time_ns: times.0,
             end_time_ns: times.1,
-            status: names.1.to_owned(),
-            service: names.2,
+            status: names.1.into(),
+            service: names.2.into(),
             attributes,
             events,
             links,

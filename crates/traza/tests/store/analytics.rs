@@ -367,7 +367,7 @@ fn check_session(view: &SnapshotView, model: &Model, random: &mut Random) {
     let unanimous = spans.iter().all(|span| span.tenant == first.tenant);
     let id = SessionId {
         tenant: if unanimous {
-            first.tenant.clone()
+            first.tenant.to_string()
         } else {
             String::new()
         },
@@ -504,10 +504,10 @@ fn a_view_does_not_see_what_is_written_later() {
 
 fn plain(index: u64) -> Span {
     Span {
-        trace_id: format!("t{index}"),
-        span_id: "s".to_owned(),
-        name: format!("n{index}"),
-        status: "error".to_owned(),
+        trace_id: format!("t{index}").into(),
+        span_id: "s".into(),
+        name: format!("n{index}").into(),
+        status: "error".into(),
         start_time_ns: 5,
         end_time_ns: 5 + index,
         ..Span::default()
@@ -539,7 +539,7 @@ fn groups_beyond_the_limit_are_counted_and_not_told_apart() {
     let max = GROUPS_MAX as u64;
     // Two more names than there may be, and one more span of a name that is known by then.
     let again = Span {
-        span_id: "again".to_owned(),
+        span_id: "again".into(),
         ..plain(0)
     };
     let store = store_of((0..max + 2).map(plain).chain([again]));
@@ -570,7 +570,7 @@ fn groups_beyond_the_limit_are_counted_and_not_told_apart() {
 #[test]
 fn a_series_has_the_buckets_that_were_asked_for_in_any_window() {
     let edge = |start, end| Span {
-        trace_id: format!("t{start}"),
+        trace_id: format!("t{start}").into(),
         start_time_ns: start,
         end_time_ns: end,
         ..plain(0)

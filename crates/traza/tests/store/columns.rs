@@ -123,8 +123,8 @@ fn conditions_that_columns_can_tell_are_answered_as_the_spans_have_it() {
         let spans: Vec<Span> = (0..100)
             .map(|index| Span {
                 // The last thousand replace others.
-                span_id: format!("s{}", (batch * 100 + index) % 3_000),
-                trace_id: "t".to_owned(),
+                span_id: format!("s{}", (batch * 100 + index) % 3_000).into(),
+                trace_id: "t".into(),
                 ..span(&mut random, 0)
             })
             .collect();

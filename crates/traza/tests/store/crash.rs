@@ -99,7 +99,7 @@ fn check(image: &Image, ledger: &Ledger<u64>, options: &StoreOptions) -> Result<
     }
     // The recovered store takes spans in, seals, and finds them again.
     let mut more = span(&mut Random(7), 99);
-    more.trace_id = "after".to_owned();
+    more.trace_id = "after".into();
     store.ingest(vec![more])?;
     store.flush()?;
     drop(store);

@@ -11,7 +11,7 @@ fn batch(seed: u64) -> Vec<Span> {
     (0..5)
         .map(|number| {
             let mut span = span(&mut random, seed);
-            span.trace_id = format!("trace-{seed}-{number}");
+            span.trace_id = format!("trace-{seed}-{number}").into();
             span
         })
         .collect()
@@ -98,7 +98,7 @@ fn a_batch_with_one_bad_span_is_refused_whole_and_names_it() {
         (|span| span.trace_id.clear(), SpanFault::EmptyTraceId),
         (|span| span.span_id.clear(), SpanFault::EmptySpanId),
         (
-            |span| span.tenant = "No/../Tenant".to_owned(),
+            |span| span.tenant = "No/../Tenant".into(),
             SpanFault::Tenant {
                 tenant: "No/../Tenant".to_owned(),
             },

@@ -91,10 +91,10 @@ fn every_look_at_a_busy_store_sees_what_was_acknowledged_before_it() {
         scope.spawn(|| {
             for version in 1..=150u64 {
                 let spans = (0..10u64).map(|number| Span {
-                    trace_id: "trace".to_owned(),
-                    span_id: format!("span-{number}"),
-                    name: "work".to_owned(),
-                    service: "bot".to_owned(),
+                    trace_id: "trace".into(),
+                    span_id: format!("span-{number}").into(),
+                    name: "work".into(),
+                    service: "bot".into(),
                     start_time_ns: number,
                     end_time_ns: number,
                     attributes: Object::from([("version".to_owned(), Value::from(version))]),

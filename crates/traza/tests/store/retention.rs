@@ -18,11 +18,11 @@ const SECOND: u64 = 1_000_000_000;
 /// A span that ended so many seconds ago.
 fn span(id: &str, tenant: &str, version: u64, age_s: u64) -> Span {
     Span {
-        trace_id: "trace".to_owned(),
-        span_id: id.to_owned(),
-        tenant: tenant.to_owned(),
-        name: "work".to_owned(),
-        service: "bot".to_owned(),
+        trace_id: "trace".into(),
+        span_id: id.into(),
+        tenant: tenant.into(),
+        name: "work".into(),
+        service: "bot".into(),
         start_time_ns: NOW - age_s * SECOND - 5,
         end_time_ns: NOW - age_s * SECOND,
         attributes: Object::from([("version".to_owned(), Value::from(version))]),
@@ -43,7 +43,7 @@ fn options() -> StoreOptions {
 fn ids(store: &Store) -> Vec<String> {
     let mut ids: Vec<String> = everything(store)
         .into_values()
-        .map(|span| span.span_id.clone())
+        .map(|span| span.span_id.to_string())
         .collect();
     ids.sort();
     ids

@@ -15,8 +15,8 @@ fn spans(count: u64) -> Vec<Span> {
     let mut random = Random(7);
     (0..count)
         .map(|at| Span {
-            trace_id: "t".to_owned(),
-            span_id: at.to_string(),
+            trace_id: "t".into(),
+            span_id: at.to_string().into(),
             ..span(&mut random, at)
         })
         .collect()
@@ -60,7 +60,7 @@ fn what_is_being_erased_is_hidden_until_it_is_gone() {
     let store = open(&SimFs::new(), &inline()).unwrap();
     store.ingest(spans(2)).unwrap();
     let of = |tenant: &str| Span {
-        tenant: tenant.to_owned(),
+        tenant: tenant.into(),
         ..spans(1).remove(0)
     };
     let subject = Subject::Trace {
@@ -85,7 +85,7 @@ fn a_store_counts_what_it_takes_in_seals_merges_and_erases() {
     let tenant = spans(1).remove(0).tenant;
     let subject = Subject::Trace {
         trace_id: "t".to_owned(),
-        tenant,
+        tenant: tenant.into(),
     };
     store.erase(subject, 1).unwrap();
     store.resume_erasures().unwrap();

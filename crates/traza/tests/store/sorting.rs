@@ -13,10 +13,10 @@ fn spans(numbers: std::ops::Range<usize>) -> Vec<Span> {
         .map(|number| {
             let start = number as u64;
             Span {
-                trace_id: format!("trace-{}", number / 10),
-                span_id: number.to_string(),
-                name: "n".to_owned(),
-                service: "s".to_owned(),
+                trace_id: format!("trace-{}", number / 10).into(),
+                span_id: number.to_string().into(),
+                name: "n".into(),
+                service: "s".into(),
                 start_time_ns: start,
                 end_time_ns: 2 * start + 1_000,
                 attributes: Object::from([("kind".to_owned(), Value::from("a"))]),

@@ -51,9 +51,9 @@ pub(crate) type Key = (String, String, String);
 
 pub(crate) fn key(span: &Span) -> Key {
     (
-        span.tenant.clone(),
-        span.trace_id.clone(),
-        span.span_id.clone(),
+        span.tenant.to_string(),
+        span.trace_id.to_string(),
+        span.span_id.to_string(),
     )
 }
 
@@ -81,19 +81,19 @@ pub(crate) fn span(random: &mut Random, version: u64) -> Span {
     }
     let events = match random.below(5) {
         0 => vec![Event {
-            name: random.pick(WORDS).to_owned(),
+            name: random.pick(WORDS).into(),
             timestamp_ns: start,
             attributes: Object::new(),
         }],
         _ => Vec::new(),
     };
     Span {
-        trace_id: format!("trace-{}", random.below(12)),
-        span_id: format!("span-{}", random.below(6)),
-        tenant: random.pick(&["", "", "acme"]).to_owned(),
-        name: random.pick(&["chat", "tool", "http"]).to_owned(),
-        service: random.pick(&["bot", "gateway"]).to_owned(),
-        status: random.pick(&["ok", "error", ""]).to_owned(),
+        trace_id: format!("trace-{}", random.below(12)).into(),
+        span_id: format!("span-{}", random.below(6)).into(),
+        tenant: random.pick(&["", "", "acme"]).into(),
+        name: random.pick(&["chat", "tool", "http"]).into(),
+        service: random.pick(&["bot", "gateway"]).into(),
+        status: random.pick(&["ok", "error", ""]).into(),
         start_time_ns: start,
         end_time_ns: (start + random.below(100)).saturating_sub(5),
         attributes,

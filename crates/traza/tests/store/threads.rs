@@ -12,10 +12,10 @@ use super::support::everything;
 
 fn span(trace: u64, number: u64, version: u64) -> Span {
     Span {
-        trace_id: format!("trace-{trace}"),
-        span_id: format!("span-{number}"),
-        name: "work".to_owned(),
-        service: format!("service-{trace}"),
+        trace_id: format!("trace-{trace}").into(),
+        span_id: format!("span-{number}").into(),
+        name: "work".into(),
+        service: format!("service-{trace}").into(),
         start_time_ns: 1_000 + number,
         end_time_ns: 2_000 + number,
         attributes: Object::from([("version".to_owned(), Value::from(version))]),

@@ -113,7 +113,7 @@ fn a_last_frame_with_a_sector_that_was_never_written_is_a_torn_end() {
         br#"{"trace_id":"t","span_id":"s","name":"n","service":"v","start_time_ns":1,"end_time_ns":2}"#,
     )
     .unwrap();
-    span.name = "n".repeat(3_000);
+    span.name = "n".repeat(3_000).into();
     store.ingest(vec![span]).unwrap();
     drop(store);
     let mut log = log_of(&fs);

@@ -55,10 +55,10 @@ mod rounds {
     fn span(round: u64, thread: u64, batch: u64, index: u64) -> Span {
         let text = format!("batch {batch} of round {round}: {}", "long ".repeat(10));
         Span {
-            trace_id: trace_id(round, thread),
-            span_id: format!("{batch}-{index}"),
-            name: "work".to_owned(),
-            service: format!("thread-{thread}"),
+            trace_id: trace_id(round, thread).into(),
+            span_id: format!("{batch}-{index}").into(),
+            name: "work".into(),
+            service: format!("thread-{thread}").into(),
             start_time_ns: round * 1_000_000 + batch * 100 + index,
             end_time_ns: round * 1_000_000 + batch * 100 + index + 50,
             attributes: Object::from([

@@ -126,7 +126,7 @@ impl<W: Write> Spans<W> {
         let service = service.into_owned();
         let trace_id = links.trace_id.clone().unwrap_or_else(|| own.clone());
         let mut run = Span {
-            name: format!("run {service}"),
+            name: format!("run {service}").into(),
             start_time_ns: created,
             end_time_ns: created,
             ..Span::default()
@@ -228,9 +228,9 @@ impl<W: Write> Spans<W> {
             .attributes
             .insert(RUN_TICK.to_owned(), number(phase.last.tick));
         let span = Span {
-            span_id: self.id(self.phases),
-            parent_span_id: Some(self.id(0)),
-            name: phase.name.to_owned(),
+            span_id: self.id(self.phases).into(),
+            parent_span_id: Some(self.id(0).into()),
+            name: phase.name.into(),
             start_time_ns: phase.first.wall_ns,
             end_time_ns: end,
             attributes,
@@ -248,8 +248,8 @@ impl<W: Write> Spans<W> {
     }
 
     fn put(&mut self, mut span: Span) -> Result<(), ExportError> {
-        span.trace_id.clone_from(&self.trace_id);
-        span.service.clone_from(&self.service);
+        span.trace_id = self.trace_id.as_str().into();
+        span.service = self.service.as_str().into();
         for (name, value) in &self.names {
             span.attributes.insert(name.clone(), value.clone());
         }
@@ -277,12 +277,12 @@ impl<W: Write> Spans<W> {
     fn end(mut self, exported: &Exported, facts: &[(String, String)]) -> Result<u64, ExportError> {
         self.end_phase()?;
         let mut run = std::mem::take(&mut self.run);
-        run.span_id = self.id(0);
-        run.parent_span_id = self.parent.take();
+        run.span_id = self.id(0).into();
+        run.parent_span_id = self.parent.take().map(Into::into);
         run.status = match self.exit {
-            Some(true) => "ok".to_owned(),
-            Some(false) => "error".to_owned(),
-            None => String::new(),
+            Some(true) => "ok".into(),
+            Some(false) => "error".into(),
+            None => String::new().into(),
         };
         let mut fact = |name: &str, value: Value| run.attributes.insert(name.to_owned(), value);
         fact("omni.records", number(exported.records));
@@ -338,7 +338,7 @@ fn event(frame: &FrameRef<'_>, payload: Option<&Json>) -> Event {
         }
     }
     Event {
-        name,
+        name: name.into(),
         timestamp_ns: frame.wall_ns,
         attributes,
     }

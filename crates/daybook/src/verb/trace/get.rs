@@ -274,8 +274,8 @@ mod tests {
 
     fn span(id: &str, parent: Option<&str>, start: u64, end: u64) -> Span {
         Span {
-            span_id: id.to_owned(),
-            parent_span_id: parent.map(str::to_owned),
+            span_id: id.into(),
+            parent_span_id: parent.map(str::to_owned).map(Into::into),
             start_time_ns: start,
             end_time_ns: end,
             ..Span::default()

@@ -108,7 +108,7 @@ impl Traces {
             }
         };
         let spans = page.spans.iter();
-        Ok(spans.map(|span| span.trace_id.clone()).collect())
+        Ok(spans.map(|span| span.trace_id.to_string()).collect())
     }
 }
 

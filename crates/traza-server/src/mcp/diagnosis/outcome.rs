@@ -145,9 +145,9 @@ impl Ending {
         let at = |time_ns| -> Place {
             (
                 time_ns,
-                span.tenant.clone(),
-                span.trace_id.clone(),
-                span.span_id.clone(),
+                span.tenant.to_string(),
+                span.trace_id.to_string(),
+                span.span_id.to_string(),
             )
         };
         let (start, end) = (at(span.start_time_ns), at(span.end_time_ns));

@@ -14,10 +14,10 @@ const NOW: u64 = 1_800_000_000 * SECOND;
 /// A span of one step, `place` seconds after the first one, a second long.
 fn span(place: u64) -> Span {
     Span {
-        trace_id: "t".to_owned(),
-        span_id: format!("s{place}"),
-        name: "step".to_owned(),
-        service: "svc".to_owned(),
+        trace_id: "t".into(),
+        span_id: format!("s{place}").into(),
+        name: "step".into(),
+        service: "svc".into(),
         start_time_ns: place * SECOND,
         end_time_ns: (place + 1) * SECOND,
         ..Span::default()
@@ -39,7 +39,7 @@ fn calls(count: u64, change: impl Fn(u64, &mut Span)) -> Vec<Arc<Span>> {
 }
 
 fn failing(span: &mut Span) {
-    span.status = "error".to_owned();
+    span.status = "error".into();
 }
 
 /// All at once.
@@ -78,7 +78,9 @@ fn with_contexts(sizes: &[u64]) -> Finding {
 fn a_step_is_reported_from_five_repeats_in_one_trace() {
     assert!(diagnose(&calls(4, |_, _| {})).findings.is_empty());
     assert_eq!(only(&calls(5, |_, _| {})).places, [0, 1, 2, 3, 4]);
-    let apart = calls(8, |place, span| span.trace_id = format!("t{}", place % 2));
+    let apart = calls(8, |place, span| {
+        span.trace_id = format!("t{}", place % 2).into()
+    });
     assert!(diagnose(&apart).findings.is_empty());
 }
 
@@ -118,7 +120,7 @@ fn failures_side_by_side_are_no_retry_storm() {
 #[test]
 fn the_status_of_a_failure_may_be_spelled_in_any_case() {
     let storm = only(&calls(5, |place, span| {
-        span.status = if place % 2 == 0 { "ERROR" } else { "Error" }.to_owned();
+        span.status = if place % 2 == 0 { "ERROR" } else { "Error" }.into();
     }));
     assert_eq!((storm.shape, storm.error_count), (Shape::RetryStorm, 5));
 }
@@ -238,7 +240,10 @@ fn cached_tokens_of_an_unknown_provider_cannot_be_added() {
 fn nested(count: u64) -> Vec<Arc<Span>> {
     calls(count, |place, span| {
         span.end_time_ns = 100 * SECOND;
-        span.parent_span_id = place.checked_sub(1).map(|parent| format!("s{parent}"));
+        span.parent_span_id = place
+            .checked_sub(1)
+            .map(|parent| format!("s{parent}"))
+            .map(Into::into);
     })
 }
 
@@ -257,8 +262,11 @@ fn a_step_nested_five_deep_in_itself_is_a_chain() {
 fn a_chain_goes_on_through_other_steps() {
     let spans = calls(12, |place, span| {
         span.end_time_ns = 100 * SECOND;
-        span.name = if place % 2 == 0 { "plan" } else { "act" }.to_owned();
-        span.parent_span_id = place.checked_sub(1).map(|parent| format!("s{parent}"));
+        span.name = if place % 2 == 0 { "plan" } else { "act" }.into();
+        span.parent_span_id = place
+            .checked_sub(1)
+            .map(|parent| format!("s{parent}"))
+            .map(Into::into);
     });
     let findings = diagnose(&spans).findings;
     assert_eq!(findings.len(), 2);
@@ -271,8 +279,8 @@ fn a_chain_goes_on_through_other_steps() {
 
 fn retry_link(trace_id: &str, span_id: &str, relation: &str) -> Link {
     Link {
-        trace_id: trace_id.to_owned(),
-        span_id: span_id.to_owned(),
+        trace_id: trace_id.into(),
+        span_id: span_id.into(),
         attributes: Object::from([("relation".to_owned(), Value::from(relation))]),
     }
 }
@@ -359,12 +367,12 @@ fn a_finding_names_its_first_four_spans_and_the_last() {
 
 #[test]
 fn faults_come_first_and_then_the_most_frequent() {
-    let mut spans = calls(7, |_, span| span.name = "plain".to_owned());
+    let mut spans = calls(7, |_, span| span.name = "plain".into());
     for (name, count) in [("often", 9), ("storm", 5)] {
         for place in 0..count {
             let mut span = span(place);
-            span.span_id = format!("{name}{place}");
-            span.name = name.to_owned();
+            span.span_id = format!("{name}{place}").into();
+            span.name = name.into();
             if name == "storm" {
                 failing(&mut span);
             }
@@ -393,9 +401,9 @@ fn the_cause_is_the_earliest_failure_without_a_failing_child() {
         .iter()
         .map(|(place, parent, status)| {
             let mut span = span(*place);
-            span.name = format!("step {place}");
-            span.parent_span_id = parent.map(|parent: u64| format!("s{parent}"));
-            (*status).clone_into(&mut span.status);
+            span.name = format!("step {place}").into();
+            span.parent_span_id = parent.map(|parent: u64| format!("s{parent}").into());
+            span.status = (*status).into();
             Arc::new(span)
         })
         .collect();
@@ -497,7 +505,7 @@ fn declared_words_mean_success_failure_or_giving_up() {
 fn the_latest_ending_span_that_declares_decides() {
     let mut later = declaring(0, "session.outcome", "failed");
     later.end_time_ns = 50 * SECOND;
-    later.span_id = "later".to_owned();
+    later.span_id = "later".into();
     let mut silent = span(3);
     silent.end_time_ns = 99 * SECOND;
     let found = outcome(&[later, silent, declaring(9, "session.outcome", "ok")], 0);
@@ -569,13 +577,13 @@ fn any_span() -> impl Strategy<Value = Span> {
         0..3_u8,
     );
     shape.prop_map(|(id, parent, start, end, name, status)| Span {
-        trace_id: "t".to_owned(),
-        span_id: format!("s{id}"),
-        parent_span_id: parent.map(|parent| format!("s{parent}")),
-        name: format!("n{name}"),
+        trace_id: "t".into(),
+        span_id: format!("s{id}").into(),
+        parent_span_id: parent.map(|parent| format!("s{parent}")).map(Into::into),
+        name: format!("n{name}").into(),
         start_time_ns: start,
         end_time_ns: end,
-        status: ["", "error", "ok"][usize::from(status)].to_owned(),
+        status: ["", "error", "ok"][usize::from(status)].into(),
         ..Span::default()
     })
 }

@@ -101,9 +101,9 @@ fn example(span: &Span) -> NewExample {
             expected: None,
             split: SPLIT.to_owned(),
             provenance: Some(Provenance {
-                tenant: span.tenant.clone(),
-                trace_id: span.trace_id.clone(),
-                span_id: span.span_id.clone(),
+                tenant: span.tenant.to_string(),
+                trace_id: span.trace_id.to_string(),
+                span_id: span.span_id.to_string(),
             }),
         },
     }
@@ -112,7 +112,7 @@ fn example(span: &Span) -> NewExample {
 /// The same for the same span whenever it is asked, so that promoting again makes nothing new.
 fn example_id(span: &Span) -> String {
     // As JSON, no two spans have one address.
-    let address = json!([span.tenant, span.trace_id, span.span_id]).to_string();
+    let address = json!([*span.tenant, *span.trace_id, *span.span_id]).to_string();
     let digest = hex(&sha256(address.as_bytes()));
     format!("span-{}", digest.get(..32).unwrap_or(&digest))
 }

@@ -73,13 +73,13 @@ impl Requests {
         ];
         put(&mut attributes, "user_agent", random.pick(&agents));
         Span {
-            trace_id: random.hex(16),
-            span_id: random.hex(8),
-            name: format!("{method} {route}"),
+            trace_id: random.hex(16).into(),
+            span_id: random.hex(8).into(),
+            name: format!("{method} {route}").into(),
             start_time_ns: self.now,
             end_time_ns: self.now + random.skewed(2 * MS, 3_000 * MS, 1.6),
-            status: if failed { "error" } else { "ok" }.to_owned(),
-            service: GATEWAY.to_owned(),
+            status: if failed { "error" } else { "ok" }.into(),
+            service: GATEWAY.into(),
             attributes,
             ..Span::default()
         }
@@ -155,20 +155,20 @@ impl Requests {
                 self.text.make(random, len),
             );
             events.push(Event {
-                name: "exception".to_owned(),
+                name: "exception".into(),
                 timestamp_ns: end,
                 attributes,
             });
         }
         Span {
             trace_id: parent.trace_id.clone(),
-            span_id: random.hex(8),
+            span_id: random.hex(8).into(),
             parent_span_id: Some(parent.span_id.clone()),
-            name,
+            name: name.into(),
             start_time_ns: start,
             end_time_ns: end,
-            status: status.to_owned(),
-            service: service.to_owned(),
+            status: status.into(),
+            service: service.into(),
             attributes,
             events,
             ..Span::default()

@@ -85,12 +85,12 @@ impl Conversations {
         put(&mut attributes, "traceloop.workflow.name", "support");
         conversation.put_session(&mut attributes);
         let mut root = Span {
-            trace_id: self.random.hex(16),
-            span_id: self.random.hex(8),
-            name: "support.workflow".to_owned(),
+            trace_id: self.random.hex(16).into(),
+            span_id: self.random.hex(8).into(),
+            name: "support.workflow".into(),
             start_time_ns: self.now,
-            status: "ok".to_owned(),
-            service: "assistant".to_owned(),
+            status: "ok".into(),
+            service: "assistant".into(),
             attributes,
             ..Span::default()
         };
@@ -174,7 +174,7 @@ impl Conversations {
         put(&mut first, "index", 0u64);
         let timestamp_ns = start + (end - start) / 5;
         let mut events = vec![Event {
-            name: "first_token".to_owned(),
+            name: "first_token".into(),
             timestamp_ns,
             attributes: first,
         }];
@@ -187,19 +187,19 @@ impl Conversations {
                 self.text.make(random, 60),
             );
             events.push(Event {
-                name: "exception".to_owned(),
+                name: "exception".into(),
                 timestamp_ns: end,
                 attributes,
             });
         }
         Span {
             trace_id: root.trace_id.clone(),
-            span_id: random.hex(8),
+            span_id: random.hex(8).into(),
             parent_span_id: Some(root.span_id.clone()),
-            name: format!("{}.chat", conversation.provider),
+            name: format!("{}.chat", conversation.provider).into(),
             start_time_ns: start,
             end_time_ns: end,
-            status: if failed { "error" } else { "ok" }.to_owned(),
+            status: if failed { "error" } else { "ok" }.into(),
             service: root.service.clone(),
             attributes,
             events,
@@ -238,13 +238,13 @@ impl Conversations {
         put(&mut relation, "relation", "called-by");
         Span {
             trace_id: root.trace_id.clone(),
-            span_id: random.hex(8),
+            span_id: random.hex(8).into(),
             parent_span_id: Some(root.span_id.clone()),
-            name: format!("{tool}.tool"),
+            name: format!("{tool}.tool").into(),
             start_time_ns: start,
             end_time_ns: start + random.skewed(MS, 700 * MS, 1.0),
-            status: "ok".to_owned(),
-            service: "tools".to_owned(),
+            status: "ok".into(),
+            service: "tools".into(),
             attributes,
             links: vec![Link {
                 trace_id: chat.trace_id.clone(),

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use durable::digest::hex;
 
 use super::{double, members, number, signed, text};
-use crate::json::{Object, ObjectBuilder, Parser, Value};
+use crate::json::{Object, ObjectBuilder, Parser, Text, Value};
 use crate::otlp::error::Result;
 
 /// An entry of such a list.
@@ -164,7 +164,7 @@ fn list(parser: &mut Parser<'_>) -> Result<Option<Value>> {
     Ok(is_object.then_some(Value::Object(found)))
 }
 
-fn integer(digits: String) -> Value {
+fn integer(digits: Text) -> Value {
     match digits.parse::<i64>() {
         Ok(number) => signed(number),
         Err(_) => Value::from(digits),

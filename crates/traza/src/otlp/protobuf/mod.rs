@@ -273,15 +273,15 @@ impl Decoder {
             return Err(Fault::EmptyId.at(span.offset));
         }
         self.spans.push(Span {
-            trace_id: hex(trace_id),
-            span_id: hex(span_id),
-            tenant: shared.tenant.to_owned(),
-            parent_span_id: parent.map(hex),
-            name: name.to_owned(),
+            trace_id: hex(trace_id).into(),
+            span_id: hex(span_id).into(),
+            tenant: shared.tenant.into(),
+            parent_span_id: parent.map(hex).map(Into::into),
+            name: name.into(),
             start_time_ns: required(start, span.offset, "startTimeUnixNano")?,
             end_time_ns: required(end, span.offset, "endTimeUnixNano")?,
-            status: status.to_owned(),
-            service: shared.service.to_owned(),
+            status: status.into(),
+            service: shared.service.into(),
             attributes: attributes.finish(),
             events,
             links,
@@ -320,7 +320,7 @@ fn read_event(event: Part<'_>, room: &mut Room) -> Result<Event> {
         Ok(())
     })?;
     Ok(Event {
-        name: name.to_owned(),
+        name: name.into(),
         timestamp_ns: required(timestamp, event.offset, "timeUnixNano")?,
         attributes: attributes.finish(),
     })
@@ -345,8 +345,8 @@ fn read_link(link: Part<'_>, room: &mut Room) -> Result<Option<Link>> {
         return Ok(None);
     }
     Ok(Some(Link {
-        trace_id: hex(trace_id),
-        span_id: hex(span_id),
+        trace_id: hex(trace_id).into(),
+        span_id: hex(span_id).into(),
         attributes: attributes.finish(),
     }))
 }

@@ -143,9 +143,9 @@ fn finish(view: &View, (signature, tracked): (Signature, Tracked)) -> Result<Fai
         status,
         first_seen_ns: tracked.first_seen_ns,
         last_seen_ns: tracked.last.0,
-        example_tenant: tenant,
-        example_trace_id: trace_id,
-        example_span_id: span_id,
+        example_tenant: tenant.into(),
+        example_trace_id: trace_id.into(),
+        example_span_id: span_id.into(),
         durations: tracked.durations,
     })
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Scope;
+use crate::json::Text;
 use crate::llm::{Cost, Facts, Pricing, SessionKey};
 use crate::rollup::{Counters, SessionId, SessionTotals};
 use crate::span::Span;
@@ -129,12 +130,12 @@ struct Found {
 }
 
 /// Start, end, tenant and span id: the order of the spans of a trace.
-type Place = (u64, u64, String, String);
+type Place = (u64, u64, Text, Text);
 
 impl Found {
     fn first(span: &Span, pricing: &Pricing) -> Self {
         let mut found = Self {
-            tenant: Some(span.tenant.clone()),
+            tenant: Some(span.tenant.to_string()),
             totals: SessionTotals {
                 counters: Counters::default(),
                 first_start_ns: u64::MAX,
@@ -156,7 +157,7 @@ impl Found {
             counters,
             first_start_ns: span.start_time_ns,
             last_end_ns: span.end_time_ns,
-            trace_ids: std::iter::once(span.trace_id.clone()).collect(),
+            trace_ids: std::iter::once(span.trace_id.to_string()).collect(),
             key: facts.session.map(|session| session.key),
         });
         let place = (
@@ -166,13 +167,13 @@ impl Found {
             span.span_id.clone(),
         );
         let trace = SessionTrace {
-            trace_id: span.trace_id.clone(),
-            root_name: span.name.clone(),
+            trace_id: span.trace_id.to_string(),
+            root_name: span.name.to_string(),
             counters,
             first_start_ns: span.start_time_ns,
             last_end_ns: span.end_time_ns,
         };
-        match self.traces.get_mut(&span.trace_id) {
+        match self.traces.get_mut(span.trace_id.as_str()) {
             Some((root, known)) => {
                 known.counters.add(&counters);
                 known.first_start_ns = known.first_start_ns.min(trace.first_start_ns);

@@ -45,8 +45,8 @@ impl Tally {
         usage.last_end_ns = usage.last_end_ns.max(span.end_time_ns);
         usage.spans += 1;
         usage.span_bytes = usage.span_bytes.saturating_add(json_len);
-        if !self.traces.contains(&span.trace_id) {
-            self.traces.insert(span.trace_id.clone());
+        if !self.traces.contains(span.trace_id.as_str()) {
+            self.traces.insert(span.trace_id.to_string());
         }
         for (reference, bytes) in live_payloads(span) {
             let known = self.payloads.entry(reference.to_owned()).or_default();
@@ -81,7 +81,7 @@ impl SnapshotView {
             .each_match(&filter, &mut self.budget(), &mut |span| {
                 json.clear();
                 span.write(&mut json);
-                let tally = tallies.entry(span.tenant.clone()).or_default();
+                let tally = tallies.entry(span.tenant.to_string()).or_default();
                 tally.add(span, json.len() as u64);
             })?;
         Ok(tallies

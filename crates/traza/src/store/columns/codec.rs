@@ -219,13 +219,13 @@ mod tests {
     #[test]
     fn identities_that_only_look_alike_when_joined_are_told_apart() {
         let span = |trace: &str, id: &str| Span {
-            trace_id: trace.to_owned(),
-            span_id: id.to_owned(),
+            trace_id: trace.into(),
+            span_id: id.into(),
             ..Span::default()
         };
         assert_ne!(identity(&span("a\0b", "c")), identity(&span("a", "b\0c")));
         let acme = Span {
-            tenant: "acme".to_owned(),
+            tenant: "acme".into(),
             ..span("a", "b")
         };
         assert_ne!(identity(&acme), identity(&span("a", "b")));

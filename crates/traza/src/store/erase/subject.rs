@@ -126,9 +126,9 @@ impl View {
 
 fn key_of(span: &Span) -> SpanKey {
     SpanKey {
-        tenant: span.tenant.clone(),
-        trace_id: span.trace_id.clone(),
-        span_id: span.span_id.clone(),
+        tenant: span.tenant.to_string(),
+        trace_id: span.trace_id.to_string(),
+        span_id: span.span_id.to_string(),
     }
 }
 

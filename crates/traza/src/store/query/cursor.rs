@@ -28,9 +28,9 @@ impl Cursor {
             is_descending: false,
             start_time_ns: span.start_time_ns,
             end_time_ns: span.end_time_ns,
-            tenant: span.tenant.clone(),
-            trace_id: span.trace_id.clone(),
-            span_id: span.span_id.clone(),
+            tenant: span.tenant.to_string(),
+            trace_id: span.trace_id.to_string(),
+            span_id: span.span_id.to_string(),
         }
     }
 

@@ -119,7 +119,7 @@ impl Rows {
         ];
         for (column, name) in self.names.iter_mut().zip(names) {
             column.append_option(name);
-            self.len += name.map_or(0, String::len);
+            self.len += name.map_or(0, traza::json::Text::len);
         }
         let times = [span.start_time_ns, span.end_time_ns, duration_ns(span)];
         for (column, time) in self.times.iter_mut().zip(times) {
