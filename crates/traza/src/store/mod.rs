@@ -84,7 +84,7 @@ use std::thread::JoinHandle;
 
 use durable::{Clock, Fs};
 
-use crate::wal::{Commit, Log};
+use crate::wal::{Commit, Log, Place};
 use blobs::BlobLocks;
 use buffer::Buffer;
 use erase::{Failures, Mask};
@@ -131,6 +131,8 @@ struct Shared {
 struct Writer {
     /// None for a store that keeps no log.
     log: Option<Log>,
+    /// Where the frames begin that no segment holds, when the log is so long that it should be shortened.
+    sealed_up_to: Option<Place>,
     /// Spans taken in since the last seal, repeated ones too.
     taken_in: usize,
     /// When the oldest buffered span came, on the monotonic clock.

@@ -4,6 +4,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::error::{During as _, Result};
+use super::options::Upkeep;
 use super::sealed::Sealed;
 use super::write::Contents;
 use super::{Shared, View, Writer};
@@ -100,18 +101,28 @@ impl Shared {
                 writer.failure = Some(error.to_string());
             }
         }
-        let is_long = result.is_ok() && self.is_log_long(&writer);
+        if result.is_ok() && self.is_log_long(&writer) {
+            writer.sealed_up_to = logged;
+        }
         drop(writer);
         self.sealed.notify_all();
-        if let Some(logged) = logged.filter(|_| is_long) {
-            // When this fails the log only holds more than it must, or is rewritten before it is next used.
-            self.trim_log(logged).ok();
+        if self.options.upkeep == Upkeep::Inline {
+            self.trim_log();
         }
         result
     }
 
+    /// Takes out of a long log what is in segments. Not by the thread that seals: batches would wait for that.
+    pub(super) fn trim_log(&self) {
+        let sealed = self.writer().sealed_up_to.take();
+        if let Some(sealed) = sealed {
+            // When this fails the log only holds more than it must, or is rewritten before it is next used.
+            self.trim_log_to(sealed).ok();
+        }
+    }
+
     /// Takes the frames before `sealed` out of the log. Batches wait only for the last piece of what is left to be copied.
-    fn trim_log(&self, sealed: wal::Place) -> Result<()> {
+    fn trim_log_to(&self, sealed: wal::Place) -> Result<()> {
         let (fs, path) = (self.fs(), self.log_path());
         let end = || self.writer().log.as_ref().map(wal::Log::end);
         let tail = {

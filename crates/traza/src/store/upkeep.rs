@@ -93,6 +93,7 @@ fn merge(shared: &Shared) {
     let mut pace = Pace::new(shared);
     while shared.wait_for_work(rest) {
         rest = tick;
+        shared.trim_log();
         if shared.has_pending_erasures() && shared.resume_erasures().is_err() {
             rest = ERASURE_REST;
         }
