@@ -121,7 +121,7 @@ impl Case {
     }
 
     fn covers(&self, span: &Span) -> bool {
-        let key = [&span.tenant, &span.trace_id, &span.span_id].map(|text| text.as_str());
+        let key = [&span.tenant, &span.trace_id, &span.span_id].map(traza::json::Text::as_str);
         self.spans.contains(&key)
     }
 
