@@ -142,11 +142,16 @@ impl Shared {
             }
         }
         let mut writer = self.writer();
-        if let Some(log) = &mut writer.log
-            && log.replace(fs, tail).during("replace", &path)?
-        {
-            self.commit.adopt(log.for_sync(fs).during("open", &path)?);
+        let mut replaced = None;
+        if let Some(log) = &mut writer.log {
+            replaced = log.replace(fs, tail).during("replace", &path)?;
+            if replaced.is_some() {
+                self.commit.adopt(log.for_sync(fs).during("open", &path)?);
+            }
         }
+        // Without the lock: it takes time.
+        drop(writer);
+        drop(replaced);
         Ok(())
     }
 

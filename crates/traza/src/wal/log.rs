@@ -185,18 +185,23 @@ impl Log {
         }))
     }
 
-    /// Puts a copy into the place of the log, once it has copied what came meanwhile. Durable. Answers false, and does
-    /// nothing, when frames were taken out of the log since the copy was begun.
-    pub(crate) fn replace(&mut self, fs: &dyn Fs, mut tail: Tail) -> io::Result<bool> {
+    /// Puts a copy into the place of the log, once it has copied what came meanwhile. Durable. Answers the file that was the
+    /// log: with its last handle all of it is given back to the disk, which takes long. `None`, and nothing is done, when
+    /// frames were taken out of the log since the copy was begun.
+    pub(crate) fn replace(
+        &mut self,
+        fs: &dyn Fs,
+        mut tail: Tail,
+    ) -> io::Result<Option<Box<dyn FsFile>>> {
         if self.is_broken || tail.copied.cuts != self.cuts {
-            return Ok(false);
+            return Ok(None);
         }
         tail.copy_up_to(self.end())?;
         tail.copy.sync()?;
         fs.rename(&self.dir.join(TEMPORARY_NAME), &self.dir.join(FILE_NAME))?;
         let len = EMPTY_LEN + (self.len - tail.from);
         self.adopt(fs, tail.copy, len)?;
-        Ok(true)
+        Ok(Some(tail.source))
     }
 }
 
@@ -313,7 +318,7 @@ mod tests {
         let mut tail = log.copy_behind(fs, sealed)?.ok_or("no place of the log")?;
         tail.copy_up_to(log.end())?;
         append(&mut log, 4)?;
-        if !log.replace(fs, tail)? {
+        if log.replace(fs, tail)?.is_none() {
             return Err("it was not replaced".into());
         }
         append(&mut log, 5)?;
@@ -357,7 +362,7 @@ mod tests {
         let begun = log.copy_behind(&fs, place).unwrap().unwrap();
         log.rewrite(&fs, Some(&payload(2))).unwrap();
         log.append(&payload(3)).unwrap();
-        assert!(!log.replace(&fs, begun).unwrap());
+        assert!(log.replace(&fs, begun).unwrap().is_none());
         assert!(log.copy_behind(&fs, place).unwrap().is_none());
         assert_eq!(numbers(&fs), [2, 3]);
     }
@@ -370,7 +375,7 @@ mod tests {
         log.append(&payload(1)).unwrap();
         let begun = log.copy_behind(&fs, place).unwrap().unwrap();
         log.set_broken();
-        assert!(!log.replace(&fs, begun).unwrap());
+        assert!(log.replace(&fs, begun).unwrap().is_none());
         assert!(log.copy_behind(&fs, place).unwrap().is_none());
     }
 }

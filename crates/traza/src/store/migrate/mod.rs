@@ -12,6 +12,7 @@ mod pins;
 mod segments;
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use durable::{Clock, FileKind, Fs, parent_of};
@@ -26,6 +27,9 @@ use crate::segment::layout::FORMAT_VERSION;
 
 pub(super) use log::adopt as adopt_log;
 pub(super) use segments::are_current;
+
+/// So many segments are converted at a time at most: each is in memory several times over.
+const TOGETHER_MAX: usize = 4;
 
 /// What a migration has converted. One that goes on with an earlier one counts what that left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,11 +138,16 @@ impl Migration<'_> {
         }
         // A restored pin gets its sidecars when they are first wanted.
         let pricing = (!folder.is_pin).then_some(self.pricing);
-        for older in &folder.older {
-            segments::convert(self.fs, &older.path, pricing)?;
-            work.migrated.segments += 1;
-            work.migrated.from.insert(older.version);
-            work.is_done(&older.path, older.len);
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        for some in folder.older.chunks(cores.min(TOGETHER_MAX)) {
+            let paths: Vec<&Path> = some.iter().map(|older| older.path.as_path()).collect();
+            let converted = segments::convert_all(self.fs, &paths, pricing);
+            for (older, converted) in some.iter().zip(converted) {
+                segments::place(self.fs, &older.path, &converted?)?;
+                work.migrated.segments += 1;
+                work.migrated.from.insert(older.version);
+                work.is_done(&older.path, older.len);
+            }
         }
         blobs::convert_all(self.fs, &folder.path, work)?;
         if folder.is_pin && pins::renew_manifest(self.fs, &folder.path)? {
