@@ -163,6 +163,19 @@ impl Span {
         write::span(self, out, note);
     }
 
+    /// About how many bytes it takes in memory.
+    pub(crate) fn memory_len(&self) -> usize {
+        let events = self.events.iter();
+        let events = events.map(|event| size_of::<Event>() + memory_of(&event.attributes));
+        let links = self.links.iter();
+        let links = links.map(|link| size_of::<Link>() + memory_of(&link.attributes));
+        size_of::<Self>()
+            + self.name.len()
+            + memory_of(&self.attributes)
+            + memory_of(&self.unknown)
+            + events.chain(links).sum::<usize>()
+    }
+
     /// Checks what every stored span must hold.
     ///
     /// # Errors
@@ -200,6 +213,27 @@ impl Span {
             }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// About how many bytes the members take in memory.
+fn memory_of(members: &Object) -> usize {
+    let members = members.iter();
+    let taken =
+        members.map(|(name, value)| size_of::<(Text, Value)>() + name.len() + memory_in(value));
+    taken.sum()
+}
+
+/// What a value takes beside its place.
+fn memory_in(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| size_of::<Value>() + memory_in(item))
+            .sum(),
+        Value::Object(members) => memory_of(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 

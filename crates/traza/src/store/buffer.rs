@@ -56,6 +56,16 @@ impl Buffer {
         self.len() == 0
     }
 
+    /// About how many bytes the spans take in memory that came since the last ones were set apart to be sealed.
+    pub(crate) fn young_memory_len(&self) -> usize {
+        self.young.memory_len()
+    }
+
+    /// About how many bytes all spans take in memory.
+    pub(crate) fn memory_len(&self) -> usize {
+        self.young.memory_len() + self.sealing.memory_len()
+    }
+
     /// Takes spans in, in their order. One with the identity of another replaces it, and is where that was in the order in
     /// which they came.
     pub(crate) fn upsert_all(&mut self, spans: impl IntoIterator<Item = Arc<Span>>) {

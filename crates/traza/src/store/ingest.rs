@@ -169,7 +169,7 @@ impl Shared {
         writer.taken_in = writer.taken_in.saturating_add(spans.len());
         writer.oldest_ns.get_or_insert_with(|| self.clock.mono_ns());
         view.buffer.upsert_all(spans.iter().cloned());
-        let is_due = self.is_due(&writer, view.buffer.len());
+        let is_due = self.is_due(&writer, &view.buffer);
         self.set_view(view);
         drop(writer);
         self.meters.upsert.record(began.elapsed());
@@ -188,7 +188,8 @@ impl Shared {
     ) -> Result<std::sync::MutexGuard<'w, Writer>> {
         let failures = writer.failures;
         let max = self.options.buffer_max();
-        let over = || self.view().buffer.len().saturating_sub(max / 2);
+        let filled = || self.options.filled(&self.view().buffer);
+        let over = || filled().saturating_sub(max / 2);
         if over() > 0 && over() < max / 2 && writer.failure.is_none() {
             let mut now = Instant::now();
             let slot = writer.pacing.slot(spans, over(), max / 2, now);
@@ -204,7 +205,7 @@ impl Shared {
                 writer.pacing.release();
             }
         }
-        while self.view().buffer.len() >= max {
+        while filled() >= max {
             if writer.failures > failures {
                 return Err(StoreError::Invalid {
                     what: format!(

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::buffer::Buffer;
 use crate::llm::Pricing;
 use crate::segment::codec::Codec;
+
+/// What spans take in memory, in bytes, when the buffer is full although there are few of them.
+const BUFFER_MEMORY: u128 = 64 << 20;
 
 /// What has happened when a batch is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,5 +141,15 @@ impl StoreOptions {
             0 => usize::MAX,
             spans => spans.saturating_mul(4),
         }
+    }
+
+    /// How full the buffer is, in spans of [`buffer_max`](Self::buffer_max): large spans fill it sooner.
+    pub(crate) fn filled(&self, buffer: &Buffer) -> usize {
+        let spans = buffer.len();
+        if self.flush_spans == 0 {
+            return spans;
+        }
+        let share = buffer.memory_len() as u128 * self.buffer_max() as u128 / BUFFER_MEMORY;
+        spans.max(usize::try_from(share).unwrap_or(usize::MAX))
     }
 }

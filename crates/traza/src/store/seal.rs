@@ -3,6 +3,7 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::buffer::Buffer;
 use super::error::{During as _, Result};
 use super::options::Upkeep;
 use super::sealed::Sealed;
@@ -14,6 +15,9 @@ use crate::wal::{self, Stamp};
 const COPIED_LOCKED: u64 = 256 << 10;
 /// It is copied so often at most without the lock: whoever writes quicker than that has to wait a little.
 const COPIES_MAX: usize = 4;
+
+/// What spans take in memory, in bytes, when they are sealed although there are few of them.
+const SEALED_MEMORY: usize = 16 << 20;
 
 /// What a seal has taken out of the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +31,7 @@ pub(super) struct Drained {
 /// Why a buffer should be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// So many spans, or so many bytes of the log.
+    /// So many spans, so much memory of theirs, or so many bytes of the log.
     Size,
     /// What came first has been there for too long.
     Age,
@@ -186,16 +190,19 @@ impl Shared {
     }
 
     /// True when the buffer should be sealed. Under the writer's lock.
-    pub(super) fn is_due(&self, writer: &Writer, buffered: usize) -> bool {
-        self.why_due(writer, buffered).is_some()
+    pub(super) fn is_due(&self, writer: &Writer, buffer: &Buffer) -> bool {
+        self.why_due(writer, buffer).is_some()
     }
 
     /// Why the buffer should be sealed, if it should. Under the writer's lock.
-    pub(super) fn why_due(&self, writer: &Writer, buffered: usize) -> Option<Due> {
+    pub(super) fn why_due(&self, writer: &Writer, buffer: &Buffer) -> Option<Due> {
         let options = &self.options;
+        let buffered = buffer.len();
         let log_len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
         let is_full = options.flush_spans > 0
-            && (buffered >= options.flush_spans || writer.taken_in >= options.flush_spans);
+            && (buffered >= options.flush_spans
+                || writer.taken_in >= options.flush_spans
+                || buffer.young_memory_len() >= SEALED_MEMORY);
         let is_long = options.flush_wal_bytes > 0 && log_len >= options.flush_wal_bytes;
         if buffered == 0 {
             None
@@ -219,7 +226,7 @@ impl Shared {
     pub(super) fn seal_when_due(&self) -> Result<usize> {
         let is_due = {
             let writer = self.writer();
-            self.is_due(&writer, self.view().buffer.len())
+            self.is_due(&writer, &self.view().buffer)
         };
         if is_due { self.seal() } else { Ok(0) }
     }

@@ -51,7 +51,7 @@ impl Shared {
 
     fn why_seal_is_due(&self) -> Option<Due> {
         let writer = self.writer();
-        self.why_due(&writer, self.view().buffer.len())
+        self.why_due(&writer, &self.view().buffer)
     }
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use durable::digest::from_hex;
 use durable::{Access, Fs as _, read_all};
 use durable_sim::SimFs;
+use traza::json::{Object, Value};
 use traza::span::Span;
-use traza::store::{Durability, StoreError};
+use traza::store::{Durability, StoreError, StoreOptions, Upkeep};
 use traza::wal::{FILE_NAME, MAGIC, Stamp, scan};
 
 use super::support::{DIR, everything, inline, open};
@@ -226,4 +227,25 @@ fn a_log_that_survives_a_seal_is_cut_when_everything_is_sealed() {
     let file = fs.open(&log_path()).unwrap();
     let found = scan(file.as_ref(), &mut |_| Ok(())).unwrap();
     assert_eq!(found.last.unwrap().sequence, 2);
+}
+
+#[test]
+fn few_spans_are_sealed_when_they_take_much_memory() {
+    let mut options = StoreOptions::default();
+    options.upkeep = Upkeep::Inline;
+    let store = open(&SimFs::new(), &options).unwrap();
+    let large = |number: u64| Span {
+        trace_id: "t".into(),
+        span_id: number.to_string().into(),
+        name: "large".into(),
+        attributes: Object::from([("text", Value::from("x".repeat(1 << 20)))]),
+        ..Span::default()
+    };
+    for number in 0..15 {
+        store.ingest(vec![large(number)]).unwrap();
+    }
+    assert_eq!(store.stats().segments, 0);
+    store.ingest(vec![large(15)]).unwrap();
+    let stats = store.stats();
+    assert_eq!((stats.segments, stats.buffered_spans), (1, 0));
 }

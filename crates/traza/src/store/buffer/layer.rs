@@ -25,6 +25,11 @@ impl Layer {
         self.runs.iter().map(|run| run.len()).sum()
     }
 
+    /// About how many bytes they take in memory.
+    pub(super) fn memory_len(&self) -> usize {
+        self.runs.iter().map(|run| run.memory_len()).sum()
+    }
+
     /// All spans in the order of answers.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = &Arc<Span>> {
         merged(self.runs.iter().map(|run| run.in_order()), in_order)

@@ -56,6 +56,7 @@ pub(super) struct Run {
     by_key: Vec<Entry>,
     by_time: Vec<Timed>,
     filter: Filter,
+    memory_len: usize,
 }
 
 impl Run {
@@ -98,10 +99,12 @@ impl Run {
             a.0.cmp(&b.0).then_with(at_once)
         });
         let filter = Filter::of(&by_key);
+        let memory_len = by_key.iter().map(|entry| entry.span.memory_len()).sum();
         Self {
             by_key,
             by_time,
             filter,
+            memory_len,
         }
     }
 
@@ -127,6 +130,11 @@ impl Run {
 
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// About how many bytes the spans take in memory.
+    pub(super) fn memory_len(&self) -> usize {
+        self.memory_len
     }
 
     pub(super) fn entries(&self) -> &[Entry] {
