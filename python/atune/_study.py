@@ -83,6 +83,14 @@ class Study:
         return self._native.name
 
     @property
+    def id(self) -> str | None:
+        """What runs and traces call it (``study.id``): 32 digits that follow from its file.
+
+        A study in memory has none.
+        """
+        return self._native.id
+
+    @property
     def directions(self) -> list[_Direction]:
         """Which way each objective gets better."""
         words: list[_Direction] = []
@@ -248,6 +256,20 @@ class Study:
         with Progress(self, n_trials, budget, timeout) as progress:
             run.callbacks.append(progress.note)
             run.all(n_jobs)
+
+    def importances(
+        self, objective: int = 0, *, method: Literal["fanova", "variance"] = "fanova"
+    ) -> dict[str, float]:
+        """Give the share of each parameter in what sets the complete trials apart, the largest first.
+
+        A parameter that only some trials have is measured over these, and counts as much as the variance
+        among them has a part in the whole. The shares add up to 1, unless no parameter explains anything.
+        """
+        if not 0 <= objective < len(self.directions):
+            raise MisuseError(f"objective {objective}: there are {len(self.directions)}, counted from 0")
+        if method not in ("fanova", "variance"):
+            raise MisuseError(f"no method {method!r}; there are fanova, variance")
+        return dict(self._native.importances(objective, method))
 
     def trials_dataframe(self) -> pandas.DataFrame:
         """Give the trials as a pandas data frame, a row for each."""

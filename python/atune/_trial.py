@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -115,6 +116,36 @@ class Trial:
         """Set an attribute of the trial: any JSON value."""
         self._native.set_user_attr(key, value)
         self._user_attrs[key] = value
+
+    def span_attributes(self) -> dict[str, str | int]:
+        """Give what the spans of this trial should carry: ``study.id`` and ``trial.number``.
+
+        A study in memory has no ``study.id``.
+        """
+        study = self._study.id
+        return ({} if study is None else {"study.id": study}) | {"trial.number": self.number}
+
+    def run_context(self) -> dict[str, dict[str, Any]]:
+        """Give what the start record of this trial's run should say of study and trial.
+
+        It is made for ``TrainingLoop(path, **trial.run_context())``.
+        """
+        native = self._study._native
+        named = {"id": native.id, "name": native.name, "path": native.path}
+        return {
+            "study": {name: value for name, value in named.items() if value is not None},
+            "trial": {"number": self.number, "id": self._native.id, "params": self.params},
+        }
+
+    def keep_run(self, run: str | os.PathLike[str]) -> None:
+        """Keep the run at a path as this trial's: its path, its name and the head of its hash chain.
+
+        ``daybook trail`` then goes from the trial to the run, and tells when the run was changed or
+        exchanged. Call it once the run is closed: one that is not sealed has no head yet, and only path and
+        name are kept. The run is read and verified; damage is an `omniloop.CorruptError`, and a run that
+        says that it is another trial's a `MisuseError`.
+        """
+        self._user_attrs |= self._native.keep_run(run)
 
     def set_constraint(self, name: str, value: float) -> None:
         """Record how a constraint is met: it is when ``value`` is not above 0."""

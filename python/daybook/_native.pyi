@@ -553,6 +553,9 @@ class NativeTrial:
     def set_constraint(self, name: str, value: float) -> None:
         """Record how a constraint is met."""
 
+    def keep_run(self, run: str | os.PathLike[str]) -> dict[str, Any]:
+        """Verify a run and keep path, name and head of it; the attributes that were set."""
+
     def reports(self) -> list[tuple[int, list[float]]]:
         """Give what was reported, with what earlier owners did."""
 
@@ -566,6 +569,14 @@ class NativeStudy:
     @property
     def name(self) -> str:
         """Its name."""
+
+    @property
+    def id(self) -> str | None:
+        """What runs and traces call it; ``None`` in memory."""
+
+    @property
+    def path(self) -> str | None:
+        """The file; ``None`` in memory."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -617,6 +628,9 @@ class NativeStudy:
 
     def set_user_attr(self, key: str, value: Any) -> None:
         """Set an attribute of the study."""
+
+    def importances(self, objective: int, method: str) -> list[tuple[str, float]]:
+        """Give the shares of the parameters in an objective, the largest first: fanova or variance."""
 
     def set_budget(self, trials: int | None) -> None:
         """Say how many trials the study is to have: what sampler and scheduler plan with."""

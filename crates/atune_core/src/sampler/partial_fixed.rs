@@ -21,7 +21,7 @@ pub struct PartialFixedSampler {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct Options {
     fixed: BTreeMap<String, Value>,
     base: Base,

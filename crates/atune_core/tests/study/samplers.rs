@@ -156,7 +156,7 @@ fn brute_force_tries_every_path_of_a_space_with_conditions_once() {
 
 #[test]
 fn fixed_parameters_stay_and_the_others_are_drawn() {
-    let options = json!({"fixed": {"x": 0.25, "c": "b"}, "base": {"kind": "tpe"}});
+    let options = json!({"fixed": {"x": 0.25, "c": "b"}});
     let study = study("partial-fixed", &options, 1);
     for _ in 0..20 {
         let trial = study.ask().unwrap();
@@ -217,6 +217,34 @@ fn samplers_that_learn_come_closer_than_chance_whatever_their_options() {
             "{kind} {options}: {learned} where chance has {random}"
         );
     }
+}
+
+#[test]
+fn a_branch_that_began_poorly_is_looked_into_until_it_shows_what_it_can() {
+    // Everything in the one branch is at most 1.1; the other has the best, and mostly much worse.
+    let run = |options: &Value, seed: u64| {
+        let study = study("tpe", options, seed);
+        let mut late = 0;
+        for number in 0..150 {
+            let trial = study.ask().unwrap();
+            trial.suggest_float("unused", 0.0..=1.0).unwrap();
+            let kind = trial
+                .suggest_categorical("kind", &["early", "late"])
+                .unwrap();
+            let value = if kind == "early" {
+                1.0 + 0.1 * trial.suggest_float("x", 0.0..=1.0).unwrap()
+            } else {
+                late += u32::from(number >= 50);
+                30.0 * (trial.suggest_float("y", 0.0..=1.0).unwrap() - 0.3).abs()
+            };
+            study.tell(trial, Told::value(value)).unwrap();
+        }
+        (study.best_trial().unwrap().values.unwrap()[0].0, late)
+    };
+    let runs: Vec<(f64, u32)> = (0..9).map(|seed| run(&Value::Null, seed)).collect();
+    let found = runs.iter().filter(|(best, _)| *best < 1.0).count();
+    assert!(found >= 7, "{runs:?}");
+    assert!(runs.iter().all(|(_, late)| *late >= 3), "{runs:?}");
 }
 
 #[test]

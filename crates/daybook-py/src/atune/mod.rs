@@ -3,6 +3,7 @@
 mod convert;
 mod file;
 mod raise;
+mod run;
 mod study;
 
 pub(crate) use file::{StudyFile, param_fits};

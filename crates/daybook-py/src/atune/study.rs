@@ -1,17 +1,19 @@
 //! Studies whose trials are asked for and told: the loop over them is Python's.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use atune_core::analysis::importance::{Method, importance};
 use atune_core::number::JsonF64;
 use atune_core::replica;
 use atune_core::sampler::{self, Sampler};
 use atune_core::scheduler::{self, Scheduler};
 use atune_core::space::{Distribution, Param, ParamValue};
 use atune_core::storage::Storage;
-use atune_core::study::{self, FinishedTrial, StudyError, StudyOptions, Told};
+use atune_core::study::{self, FinishedTrial, History, StudyError, StudyOptions, Told};
 use atune_core::trial::{Direction, ResourceUnit, StudyConfig, TrialId, TrialState};
 use atune_core::worker::{RetryPolicy, WorkerSettings};
 use pyo3::IntoPyObjectExt;
@@ -23,6 +25,8 @@ use serde_json::{Map, Value};
 use super::convert::{self, from_python, to_python};
 use super::file::open_file;
 use super::raise::{plain, storage_error, study_error};
+use super::run::{Fault, Place, kept_of};
+use crate::raise::{exception, journal_error};
 
 /// What a study is opened with.
 #[derive(Debug, Deserialize)]
@@ -89,12 +93,17 @@ impl Added {
 
 /// A study that is open.
 #[pyclass(frozen, module = "atune", name = "NativeStudy")]
-pub(crate) struct Study(study::Study);
+pub(crate) struct Study {
+    study: study::Study,
+    /// Nothing of a study in memory.
+    place: Option<Arc<Place>>,
+}
 
 /// A trial that runs; gone once it was told.
 #[pyclass(frozen, module = "atune", name = "NativeTrial")]
 pub(crate) struct Trial {
     study: study::Study,
+    place: Option<Arc<Place>>,
     id: TrialId,
     number: u64,
     trial: Mutex<Option<study::Trial>>,
@@ -120,9 +129,10 @@ pub(crate) fn open_study(
     let Some(path) = settings.path else {
         return py
             .detach(|| study::Study::create_in_memory(&config, options))
-            .map(Study)
+            .map(|study| Study { study, place: None })
             .map_err(|error| study_error(py, &error));
     };
+    let path = path::absolute(path)?;
     let storage = open_file(py, &path, how != "load", &settings.durability, None)?;
     let storage: Arc<dyn Storage> = Arc::new(storage);
     let opened = py.detach(|| match how {
@@ -136,7 +146,12 @@ pub(crate) fn open_study(
         }
         _ => study::Study::load_or_create(storage, &config, options),
     });
-    opened.map(Study).map_err(|error| study_error(py, &error))
+    let study = opened.map_err(|error| study_error(py, &error))?;
+    let place = py
+        .detach(|| Place::of(path, &study))
+        .map_err(|error| study_error(py, &error))?;
+    let place = Some(Arc::new(place));
+    Ok(Study { study, place })
 }
 
 /// The name of the one study that a file has.
@@ -193,25 +208,37 @@ fn options(py: Python<'_>, settings: &Settings) -> PyResult<StudyOptions> {
 impl Study {
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.study.name()
+    }
+
+    /// What runs and traces call it.
+    #[getter]
+    fn id(&self) -> Option<&str> {
+        self.place.as_ref().map(|place| place.id.as_str())
+    }
+
+    /// The file, by its whole path.
+    #[getter]
+    fn path(&self) -> Option<&OsStr> {
+        self.place.as_ref().map(|place| place.path.as_os_str())
     }
 
     #[getter]
     fn config<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, self.0.config())
+        to_python(py, self.study.config())
     }
 
     /// Kind and options.
     #[getter]
     fn sampler<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
-        let sampler = self.0.sampler();
+        let sampler = self.study.sampler();
         Ok((sampler.kind(), to_python(py, &sampler.options())?))
     }
 
     /// Kind and options.
     #[getter]
     fn scheduler<'py>(&self, py: Python<'py>) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
-        let scheduler = self.0.scheduler();
+        let scheduler = self.study.scheduler();
         Ok((scheduler.kind(), to_python(py, &scheduler.options())?))
     }
 
@@ -279,7 +306,7 @@ impl Study {
 
     fn trial<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyDict>> {
         let trial = py
-            .detach(|| self.0.storage().trial(TrialId(id)))
+            .detach(|| self.study.storage().trial(TrialId(id)))
             .map_err(|error| storage_error(py, &error))?;
         convert::trial(py, &trial)
     }
@@ -296,22 +323,44 @@ impl Study {
 
     fn user_attrs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let study = py
-            .detach(|| self.0.storage().study(self.0.id()))
+            .detach(|| self.study.storage().study(self.study.id()))
             .map_err(|error| storage_error(py, &error))?;
         to_python(py, &study.user_attrs)
     }
 
     fn set_user_attr(&self, py: Python<'_>, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let value: Value = from_python(value)?;
-        let storage = self.0.storage();
-        py.detach(|| storage.set_study_user_attr(self.0.id(), key, &value))
+        let storage = self.study.storage();
+        py.detach(|| storage.set_study_user_attr(self.study.id(), key, &value))
             .map_err(|error| storage_error(py, &error))
+    }
+
+    /// The shares of the parameters in an objective, the largest first.
+    fn importances(
+        &self,
+        py: Python<'_>,
+        objective: usize,
+        method: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<(String, f64)>> {
+        let method: Method = from_python(method)?;
+        self.with(py, |study| {
+            let mut history = History::new(study.id(), study.config());
+            let mut changes = None;
+            study.storage().read(&mut |replica| {
+                changes = Some(history.changes(replica));
+            })?;
+            if let Some(changes) = changes {
+                history.take(changes);
+            }
+            let shares = importance(&history, objective, method);
+            Ok(shares.into_iter().map(|s| (s.name, s.share)).collect())
+        })
     }
 
     /// How many trials the study is to have: what sampler and scheduler plan with.
     #[pyo3(signature = (trials))]
     fn set_budget(&self, trials: Option<u64>) {
-        self.0.set_budget(trials);
+        self.study.set_budget(trials);
     }
 
     /// Raises in a forked child. Whoever has locks of its own asks this before it takes them.
@@ -330,7 +379,8 @@ impl Study {
 impl Study {
     fn running(&self, trial: study::Trial) -> Trial {
         Trial {
-            study: self.0.clone(),
+            study: self.study.clone(),
+            place: self.place.clone(),
             id: trial.id(),
             number: trial.number(),
             trial: Mutex::new(Some(trial)),
@@ -342,7 +392,7 @@ impl Study {
         py: Python<'_>,
         work: impl FnOnce(&study::Study) -> study::Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| work(&self.0))
+        py.detach(|| work(&self.study))
             .map_err(|error| study_error(py, &error))
     }
 }
@@ -392,6 +442,22 @@ impl Trial {
         self.with(py, |trial| trial.set_constraint(name, value))
     }
 
+    /// Verifies a run and keeps path, name and head of it; the attributes that were set.
+    fn keep_run<'py>(&self, py: Python<'py>, run: PathBuf) -> PyResult<Bound<'py, PyAny>> {
+        let run = path::absolute(run)?;
+        // First of all: a trial that was told keeps nothing.
+        self.with(py, |_| Ok(()))?;
+        let attrs = py
+            .detach(|| kept_of(&run, self.place.as_deref(), self.number))
+            .map_err(|fault| not_kept(py, &run, fault))?;
+        let set = attrs.clone();
+        self.with(py, |trial| {
+            let mut attrs = set.into_iter();
+            attrs.try_for_each(|(key, value)| trial.set_user_attr(key, value))
+        })?;
+        to_python(py, &BTreeMap::from_iter(attrs))
+    }
+
     /// What earlier attempts reported, and this one.
     fn reports(&self, py: Python<'_>) -> PyResult<Vec<(u64, Vec<f64>)>> {
         self.with(py, |trial| {
@@ -429,6 +495,22 @@ impl Trial {
         py.detach(|| self.lock()?.as_ref().map(work).transpose())
             .map_err(|error| study_error(py, &error))?
             .ok_or_else(|| over(py, self.number))
+    }
+}
+
+/// Why a trial does not keep a run.
+fn not_kept(py: Python<'_>, run: &Path, fault: Fault) -> PyErr {
+    match fault {
+        Fault::Journal(error) => journal_error(py, &error),
+        Fault::Other(text) => plain(py, "MisuseError", &text),
+        Fault::Damaged(what) => {
+            let text = format!("{} is damaged: {what}", run.display());
+            let facts = PyDict::new(py);
+            facts
+                .set_item("path", run)
+                .and_then(|()| exception(py, "omniloop.errors", "CorruptError", &text, &facts))
+                .unwrap_or_else(|failure| failure)
+        }
     }
 }
 

@@ -4,11 +4,15 @@
 //! (`OTEL_RESOURCE_ATTRIBUTES`) and as a trace context (`TRACEPARENT`); the start record of its run keeps
 //! them (`docs/formats/omni.md`, "Links").
 
+use std::path::Path;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::{Map, Value, json};
 
 use durable::digest::hex;
+
+use crate::journal::{FrameKind, SegmentedPlayer};
 
 /// The attribute that names a study: 32 hexadecimal digits.
 pub const STUDY_ID: &str = "study.id";
@@ -20,6 +24,13 @@ pub const RUN_ID: &str = "run.id";
 pub const RUN_TICK: &str = "run.tick";
 /// The attribute that names a session.
 pub const SESSION_ID: &str = "session.id";
+
+/// The attribute of a trial that says which file its run is, relative to the folder of the study file if it
+/// lies in it.
+pub const RUN_PATH: &str = "run.path";
+/// The attribute of a trial that keeps the head of its run's hash chain, in hexadecimal, once the run is
+/// sealed.
+pub const RUN_HEAD: &str = "run.head";
 
 /// The environment variable in which SDKs of OpenTelemetry look for attributes of everything they emit.
 pub const RESOURCE_VARIABLE: &str = "OTEL_RESOURCE_ATTRIBUTES";
@@ -34,6 +45,8 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b':')
     .remove(b'/');
+/// The start of a run is among its first records.
+const START_WITHIN: usize = 64;
 /// Longer names of sessions are no names.
 const SESSION_LEN_MAX: usize = 256;
 
@@ -142,6 +155,22 @@ pub fn new_run_id() -> String {
     // Short only before the system has any randomness at all; then two runs may share a name.
     getrandom(&mut bytes, GetRandomFlags::empty()).ok();
     hex(&bytes)
+}
+
+/// The start record of the run at `path`; nothing when it has none that can be read.
+pub fn start_of(path: &Path) -> Option<Value> {
+    let mut player = SegmentedPlayer::open(path).ok()?;
+    for _ in 0..START_WITHIN {
+        let frame = player.next_data_frame().ok()??;
+        if frame.kind != FrameKind::Lifecycle {
+            continue;
+        }
+        let start: Value = serde_json::from_slice(frame.payload).ok()?;
+        if start.get("event").and_then(Value::as_str) == Some("start") {
+            return Some(start);
+        }
+    }
+    None
 }
 
 /// The pairs of a list `key=value,key=value`, as they are spelled.

@@ -14,8 +14,8 @@ pub use command::{
 };
 pub use group::{CommandGroup, RunningGroup};
 pub use links::{
-    Links, RESOURCE_VARIABLE, RUN_ID, RUN_TICK, SESSION_ID, STUDY_ID, TRACE_VARIABLE, TRIAL_NUMBER,
-    new_run_id,
+    Links, RESOURCE_VARIABLE, RUN_HEAD, RUN_ID, RUN_PATH, RUN_TICK, SESSION_ID, STUDY_ID,
+    TRACE_VARIABLE, TRIAL_NUMBER, new_run_id, start_of,
 };
 pub use payload::Payload;
 pub use queue::{Closed, Policy, Recorded, Recorder, RecorderOptions};

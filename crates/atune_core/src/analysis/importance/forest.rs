@@ -7,9 +7,9 @@ use crate::rng::KeyedRng;
 /// How many trees there are.
 const TREES: usize = 64;
 
-/// The share of the variance that each axis explains alone: the mean over the trees.
-pub(super) fn parts(axes: &[Axis], targets: &[f64], rng: &mut KeyedRng) -> Vec<f64> {
-    let mut sums = vec![0.0; axes.len()];
+/// The share of the variance that each of the first axes explains alone: the mean over the trees.
+pub(super) fn parts(axes: &[Axis], first: usize, targets: &[f64], rng: &mut KeyedRng) -> Vec<f64> {
+    let mut sums = vec![0.0; first.min(axes.len())];
     let mut count = 0.0;
     for _ in 0..TREES {
         // As many trials as there are, drawn with replacement.

@@ -1,11 +1,14 @@
 //! Which parameters matter: how much of the difference between trials each explains.
 //!
-//! Looked at are the complete trials whose values are finite, and the parameters that all of them have: what
-//! a conditional parameter explains cannot be told from which branch its trials took. The shares add up to
-//! 1, unless no parameter explains anything: then all are 0.
+//! Looked at are the complete trials whose values are finite. A parameter that only some of them have is
+//! measured over these alone, and what it explains there counts as much as the variance among them has a
+//! part in the whole. That it is there at all is explained by whatever decides about it, not by itself. The
+//! shares add up to 1, unless no parameter explains anything: then all are 0.
 
 mod forest;
 mod tree;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,26 +54,22 @@ pub fn importance(history: &History, objective: usize, method: Method) -> Vec<Sh
     }
     let mut axes = Vec::new();
     for column in history.columns() {
-        let places: Option<Vec<f64>> = trials
-            .iter()
-            .map(|number| {
-                column
-                    .get(*number)
-                    .map(|value| column.dist().to_unit(value))
-            })
-            .collect();
-        if let (Some(places), false) = (places, column.dist().value_count() == Some(1)) {
-            let key = column.key();
-            axes.push((key.name.clone(), Axis::of(&key.dist, places)));
+        if column.dist().value_count() == Some(1) {
+            continue;
+        }
+        let place = |number: &u64| {
+            let value = column.get(*number);
+            value.map_or(f64::NAN, |value| column.dist().to_unit(value))
+        };
+        let key = column.key();
+        let axis = Axis::of(&key.dist, trials.iter().map(place).collect());
+        if axis.places.iter().any(|place| !place.is_nan()) {
+            axes.push((key.name.clone(), axis));
         }
     }
     axes.sort_by(|a, b| a.0.cmp(&b.0));
     let (names, axes): (Vec<String>, Vec<Axis>) = axes.into_iter().unzip();
-    let targets = spread_evenly(targets);
-    let parts = match method {
-        Method::Fanova => forest::parts(&axes, &targets, &mut KeyedRng::new(0, 0, "fanova")),
-        Method::Variance => axes.iter().map(|axis| between(axis, &targets)).collect(),
-    };
+    let parts = parts(&axes, &spread_evenly(targets), method);
     let total: f64 = parts.iter().sum();
     let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
     let mut shares: Vec<Share> = names
@@ -89,12 +88,65 @@ pub fn importance(history: &History, objective: usize, method: Method) -> Vec<Sh
     shares
 }
 
+/// What each axis explains of the variance of the targets: those that the same trials have are measured
+/// together, over these trials.
+fn parts(axes: &[Axis], targets: &[f64], method: Method) -> Vec<f64> {
+    let mut groups = BTreeMap::<Vec<usize>, Vec<usize>>::new();
+    for (at, axis) in axes.iter().enumerate() {
+        groups.entry(axis.present()).or_default().push(at);
+    }
+    let whole = squares(targets);
+    let mut parts = vec![0.0; axes.len()];
+    for (present, own) in groups {
+        let targets: Vec<f64> = present
+            .iter()
+            .filter_map(|trial| targets.get(*trial).copied())
+            .collect();
+        let within = squares(&targets);
+        if within <= 0.0 {
+            continue;
+        }
+        let targets = spread_evenly(targets);
+        let at_trials = |at: &usize| axes.get(*at).map(|axis| axis.of_trials(&present));
+        let mut near: Vec<Axis> = own.iter().filter_map(at_trials).collect();
+        let found: Vec<f64> = match method {
+            Method::Fanova => {
+                // The others take what is theirs, also what only some of these trials have: left to a tree
+                // as noise it would be seen in parameters that explain nothing.
+                let others = (0..axes.len()).filter(|at| !own.contains(at));
+                near.extend(
+                    others
+                        .filter_map(|at| at_trials(&at))
+                        .filter(Axis::is_anywhere),
+                );
+                let rng = &mut KeyedRng::new(0, 0, "fanova");
+                forest::parts(&near, own.len(), &targets, rng)
+            }
+            Method::Variance => near.iter().map(|axis| between(axis, &targets)).collect(),
+        };
+        for (at, part) in own.into_iter().zip(found) {
+            if let Some(own) = parts.get_mut(at) {
+                *own = part * within / whole;
+            }
+        }
+    }
+    parts
+}
+
+/// The squared distances from the mean, all together.
+#[expect(clippy::cast_precision_loss, reason = "a count of trials")]
+fn squares(targets: &[f64]) -> f64 {
+    let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
+    targets.iter().map(|t| (t - mean) * (t - mean)).sum()
+}
+
 /// One parameter of all trials.
 #[derive(Clone, Debug)]
 struct Axis {
     /// How many choices there are, if it is one of few; otherwise it is a number.
     choices: Option<u32>,
-    /// Places in the unit interval, or the choices by their numbers.
+    /// Places in the unit interval, or the choices by their numbers; of trials without the parameter no
+    /// number.
     places: Vec<f64>,
 }
 
@@ -115,6 +167,28 @@ impl Axis {
             None => places,
         };
         Self { choices, places }
+    }
+
+    /// The trials that have the parameter.
+    fn present(&self) -> Vec<usize> {
+        let places = self.places.iter().enumerate();
+        places
+            .filter(|(_, place)| !place.is_nan())
+            .map(|(trial, _)| trial)
+            .collect()
+    }
+
+    fn is_anywhere(&self) -> bool {
+        self.places.iter().any(|place| !place.is_nan())
+    }
+
+    /// The parameter of some of the trials.
+    fn of_trials(&self, trials: &[usize]) -> Self {
+        let place = |trial: &usize| self.places.get(*trial).copied();
+        Self {
+            choices: self.choices,
+            places: trials.iter().filter_map(place).collect(),
+        }
     }
 }
 
@@ -163,7 +237,7 @@ fn between(axis: &Axis, targets: &[f64]) -> f64 {
         last = place;
     }
     let mean = targets.iter().sum::<f64>() / n.max(1) as f64;
-    let total: f64 = targets.iter().map(|t| (t - mean) * (t - mean)).sum();
+    let total = squares(targets);
     let explained: f64 = groups
         .iter()
         .map(|group| {
@@ -222,20 +296,16 @@ mod tests {
     fn both_methods_tell_strong_from_weak_from_none() {
         let (axes, targets) = axes(400);
         let targets = spread_evenly(targets);
-        ordered(&forest::parts(
-            &axes,
-            &targets,
-            &mut KeyedRng::new(0, 0, "fanova"),
-        ));
-        let parts: Vec<f64> = axes.iter().map(|axis| between(axis, &targets)).collect();
-        ordered(&parts);
+        for method in [Method::Fanova, Method::Variance] {
+            ordered(&parts(&axes, &targets, method));
+        }
     }
 
     #[test]
     fn a_forest_gives_about_the_variances_of_a_sum() {
         // Var(24 (x - 1/2)²) = 576/180 = 3.2, Var(x) = 1/12, and of the choices 0.1756.
         let (axes, targets) = axes(800);
-        let parts = forest::parts(&axes, &targets, &mut KeyedRng::new(0, 0, "fanova"));
+        let parts = parts(&axes, &targets, Method::Fanova);
         let total = 3.2 + 1.0 / 12.0 + 0.1756;
         assert!((parts[0] - 3.2 / total).abs() < 0.05, "{parts:?}");
         assert!((parts[1] - 1.0 / 12.0 / total).abs() < 0.03, "{parts:?}");
@@ -246,15 +316,71 @@ mod tests {
     fn equal_and_few_targets_give_nothing_and_no_panic() {
         let (axes, _) = axes(5);
         for targets in [vec![0.0; 5], vec![1.0, 0.0, 0.0, 0.0, 0.0]] {
-            let parts = forest::parts(&axes, &targets, &mut KeyedRng::new(0, 0, "fanova"));
+            let parts = parts(&axes, &targets, Method::Fanova);
             assert!(
                 parts.iter().all(|part| part.is_finite() && *part >= 0.0),
                 "{parts:?}"
             );
             assert!(axes.iter().all(|axis| between(axis, &targets).is_finite()));
         }
-        assert!(forest::parts(&[], &[], &mut KeyedRng::new(0, 0, "fanova")).is_empty());
+        assert!(parts(&[], &[], Method::Fanova).is_empty());
         let huge = spread_evenly(vec![f64::MAX, f64::MIN, 0.0]);
         assert_eq!(huge, [1.0, 0.0, 0.5]);
+    }
+
+    /// A switch, a number that it brings and that counts, one that it takes away and that does not, and one
+    /// that is always there without counting.
+    fn branching(n: usize) -> (Vec<Axis>, Vec<f64>) {
+        let mut rng = KeyedRng::new(2, 0, "branches");
+        let switch: Vec<f64> = (0..n).map(|_| (2.0 * rng.unit()).floor()).collect();
+        let mut number = |keep: &dyn Fn(f64) -> bool| Axis {
+            choices: None,
+            places: switch
+                .iter()
+                .map(|on| (rng.unit(), *on))
+                .map(|(place, on)| if keep(on) { place } else { f64::NAN })
+                .collect(),
+        };
+        let brought = number(&|on| on > 0.5);
+        let taken = number(&|on| on < 0.5);
+        let always = number(&|_| true);
+        let target = |place: &f64| if place.is_nan() { 0.0 } else { 3.0 * place };
+        let targets = brought.places.iter().map(target).collect();
+        let switch = Axis {
+            choices: Some(2),
+            places: switch,
+        };
+        (vec![switch, brought, taken, always], targets)
+    }
+
+    #[test]
+    fn a_conditional_parameter_counts_as_much_as_its_trials_have_of_the_variance() {
+        // Half of the trials are 0, the others even from 0 to 3: a variance of 0.9375. The switch explains
+        // 1.5²/4 = 0.5625 of it, and the number 3²/12 = 0.75 in half of the trials: three fifths and two.
+        let (axes, targets) = branching(600);
+        let targets = spread_evenly(targets);
+        for method in [Method::Fanova, Method::Variance] {
+            let parts = parts(&axes, &targets, method);
+            let expected = [0.6, 0.4, 0.0, 0.0];
+            for (part, expected) in parts.iter().zip(expected) {
+                assert!((part - expected).abs() < 0.06, "{method:?}: {parts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_of_a_single_trial_explains_nothing() {
+        let (mut axes, targets) = branching(40);
+        let mut places = vec![f64::NAN; 40];
+        places[7] = 0.5;
+        axes.push(Axis {
+            choices: None,
+            places,
+        });
+        for method in [Method::Fanova, Method::Variance] {
+            let parts = parts(&axes, &spread_evenly(targets.clone()), method);
+            assert!(parts.iter().all(|part| part.is_finite()), "{parts:?}");
+            assert!(parts[4] == 0.0, "{parts:?}");
+        }
     }
 }

@@ -54,7 +54,8 @@ struct Split {
     gain: f64,
 }
 
-/// Grows a tree on some trials, each as often as it is named, until the targets in every leaf are equal.
+/// Grows a tree on some trials, each as often as it is named, until the targets in every leaf are equal or
+/// nothing parts them. A parameter parts trials only where all of them have it.
 pub(super) fn grow(axes: &[Axis], targets: &[f64], trials: Vec<usize>) -> Vec<Leaf> {
     let sides: Vec<Side> = axes.iter().map(Side::whole).collect();
     let mut leaves = Vec::new();
@@ -120,6 +121,9 @@ fn best_split(axes: &[Axis], targets: &[f64], trials: &[usize], sides: &[Side]) 
             .iter()
             .filter_map(|trial| Some((*axis.places.get(*trial)?, *targets.get(*trial)?)))
             .collect();
+        if rows.iter().any(|(place, _)| place.is_nan()) {
+            continue;
+        }
         if axis.choices.is_some() {
             by_mean(&mut rows);
         } else {

@@ -5,10 +5,12 @@
 //! are made of a kernel per trial ([`mixture`]); of some points drawn from the first the one is taken where
 //! it exceeds the second by most (Bergstra et al., Algorithms for Hyper-Parameter Optimization, 2011).
 //! Parameters that always occur together are drawn together; those of a space with conditions by groups,
-//! each from the trials that have it. Running trials count as others, so that workers keep away from each
-//! other. Kernels are narrower than the usual rules make them: with the few hundred trials of a study this
-//! converges faster, and the wide kernel keeps the rest of the space in play.
+//! each from the trials that have it, and some trials look into a branch that is drawn ([`branch`]).
+//! Running trials count as others, so that workers keep away from each other. Kernels are narrower than the
+//! usual rules make them: with the few hundred trials of a study this converges faster, and the wide kernel
+//! keeps the rest of the space in play.
 
+mod branch;
 mod mixture;
 mod split;
 mod volume;
@@ -24,6 +26,7 @@ use crate::replica::ParamKey;
 use crate::scale::Scale;
 use crate::space::{Distribution, ParamValue};
 use crate::study::{Column, History};
+use branch::Held;
 use mixture::{Axis, Mixture, Widths};
 use split::Split;
 
@@ -101,13 +104,21 @@ impl TpeSampler {
         (history.finished_count() as u64) < self.options.startup_trials
     }
 
-    /// Draws parameters together.
-    fn draw(&self, view: &SamplerView<'_>, keys: &[Arc<ParamKey>]) -> Vec<ParamValue> {
+    /// Draws parameters together, of which one may be held.
+    fn draw(
+        &self,
+        view: &SamplerView<'_>,
+        keys: &[Arc<ParamKey>],
+        held: Option<&Held>,
+    ) -> Vec<ParamValue> {
         let name = keys.first().map_or("", |key| key.name.as_str());
         let mut rng = view.rng(&format!("tpe/{name}"));
-        let split = Split::of(view, keys, self.options.constant_liar);
+        let split = Split::of(view, keys, held, self.options.constant_liar);
         if split.below.is_empty() {
-            let random = |key: &Arc<ParamKey>| draw(&key.dist, &mut view.rng(&key.name));
+            let random = |key: &Arc<ParamKey>| match held {
+                Some(held) if held.key.name == key.name => key.dist.nearest(held.value),
+                _ => draw(&key.dist, &mut view.rng(&key.name)),
+            };
             return keys.iter().map(random).collect();
         }
         let column = |key: &Arc<ParamKey>| view.history.column(&key.name);
@@ -136,8 +147,11 @@ impl TpeSampler {
         let mut point = Vec::new();
         for _ in 0..self.options.candidates {
             below.draw(&mut rng, &mut point);
-            for (line, place) in lines.iter().zip(&mut point) {
-                *place = line.settle(*place);
+            for ((line, key), place) in lines.iter().zip(keys).zip(&mut point) {
+                *place = match held {
+                    Some(held) if held.key.name == key.name => line.place(held.value),
+                    _ => line.settle(*place),
+                };
             }
             let gain = libm::log(below.density(&point) / above.density(&point));
             if gain > best.0 || best.1.is_empty() {
@@ -249,10 +263,13 @@ impl Sampler for TpeSampler {
         } else {
             vec![space.params().to_vec()]
         };
+        let held = branch::drawn(view.history, &groups, &mut view.rng("tpe/branch"))
+            .filter(|held| space.place(&held.key.name).is_some());
         let mut values: Vec<Option<ParamValue>> = vec![None; space.len()];
         for mut group in groups {
             group.retain(|key| space.place(&key.name).is_some());
-            for (key, value) in group.iter().zip(self.draw(view, &group)) {
+            let held = held.as_ref().filter(|held| group.contains(&held.key));
+            for (key, value) in group.iter().zip(self.draw(view, &group, held)) {
                 let place = space.place(&key.name).and_then(|at| values.get_mut(at));
                 if let Some(place) = place {
                     *place = Some(value);
@@ -278,7 +295,7 @@ impl Sampler for TpeSampler {
         if self.is_starting(view.history) {
             return Ok(draw(dist, &mut view.rng(name)));
         }
-        let drawn = self.draw(view, &[key]).pop();
+        let drawn = self.draw(view, &[key], None).pop();
         Ok(drawn.unwrap_or_else(|| draw(dist, &mut view.rng(name))))
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::branch::Held;
 use super::volume;
 use crate::replica::ParamKey;
 use crate::sampler::SamplerView;
@@ -31,8 +32,14 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Splits the trials that have all of `keys`: a tenth of them are good, rounded up.
-    pub(super) fn of(view: &SamplerView<'_>, keys: &[Arc<ParamKey>], with_pending: bool) -> Self {
+    /// Splits the trials that have all of `keys`, and the value that is held: a tenth of them are good,
+    /// rounded up.
+    pub(super) fn of(
+        view: &SamplerView<'_>,
+        keys: &[Arc<ParamKey>],
+        held: Option<&Held>,
+        with_pending: bool,
+    ) -> Self {
         let history = view.history;
         let columns: Vec<&Column> = keys
             .iter()
@@ -42,15 +49,29 @@ impl Split {
             return Self::default();
         }
         let scales: Vec<_> = keys.iter().map(|key| key.dist.scale()).collect();
-        let has_all = |number: u64| {
-            columns.iter().zip(&scales).all(|(column, scale)| {
-                let value = column.get(number);
-                // Where ranges changed, only what lies within the present one tells something.
-                value.is_some_and(|value| column.is_steady() || scale.holds(value))
+        let held = held.and_then(|held| Some((history.column(&held.key.name)?, held.value)));
+        let is_held = |number: u64| {
+            held.is_none_or(|(column, value)| {
+                let own = column.get(number);
+                own.is_some_and(|own| own.to_bits() == value.to_bits())
             })
         };
+        let has_all = |number: u64| {
+            is_held(number)
+                && columns.iter().zip(&scales).all(|(column, scale)| {
+                    let value = column.get(number);
+                    // Where ranges changed, only what lies within the present one tells something.
+                    value.is_some_and(|value| column.is_steady() || scale.holds(value))
+                })
+        };
         let count = columns.iter().map(|column| column.finished_count()).min();
-        let below_count = count.unwrap_or_default().div_ceil(10).min(BELOW_MAX);
+        let mut count = count.unwrap_or_default();
+        if held.is_some() {
+            let ranked = history.ranking().iter();
+            let holding = ranked.filter(|rank| is_held(rank.number));
+            count = holding.take(count.min(10 * BELOW_MAX)).count();
+        }
+        let below_count = count.div_ceil(10).min(BELOW_MAX);
         let mut split = if history.directions().len() == 1 {
             Self::of_ranking(history, below_count, has_all)
         } else {

@@ -20,7 +20,8 @@ const BAR: usize = 40;
 
 /// Shows how much of the difference between the trials each parameter explains.
 ///
-/// Looked at are complete trials with finite values, and the parameters that all of them have.
+/// Looked at are complete trials with finite values. A parameter that only some of them have is measured over these, and
+/// counts as much as the variance among them has a part in the whole.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   daybook study importance study.atj

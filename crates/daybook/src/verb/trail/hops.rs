@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use durable::Severity;
-use omniloop_core::recorder::{RUN_ID, RUN_TICK, STUDY_ID, TRIAL_NUMBER};
+use omniloop_core::recorder::{RUN_HEAD, RUN_ID, RUN_TICK, STUDY_ID, TRIAL_NUMBER};
 use serde_json::Value;
 use traza::json::Value as Stored;
 use traza::span::Span;
 
 use super::walk::Node;
-use crate::verb::tune::attributes::{RUN_HEAD, TRACE_ID};
+use crate::verb::tune::attributes::TRACE_ID;
 
 /// So many different names of one kind are followed from a trace.
 const NAMES_MAX: usize = 100;

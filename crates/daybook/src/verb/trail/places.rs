@@ -7,8 +7,8 @@ use atune_core::replica::{Study, Trial};
 use atune_core::storage::journal::{JournalReader, study_id};
 use atune_core::trial::StudyId;
 use durable::{FileKind, Finding, Fs as _, RealFs, Severity};
-use omniloop_core::journal::{FrameKind, SegmentedPlayer, segment_paths};
-use omniloop_core::recorder::Links;
+use omniloop_core::journal::segment_paths;
+use omniloop_core::recorder::{Links, start_of};
 use serde_json::Value;
 
 use crate::failure::{BAD_CODE, Failure};
@@ -19,8 +19,6 @@ use crate::verb::trace::Traces;
 const DEPTH_MAX: usize = 3;
 /// How many entries of folders are looked at.
 const ENTRIES_MAX: usize = 100_000;
-/// The start of a run is among its first records.
-const START_WITHIN: usize = 64;
 
 /// A study file.
 pub(super) struct StudyFile {
@@ -314,22 +312,6 @@ impl Places {
         all.into_iter()
             .find(|study| self.study_id(*study).as_deref() == Some(id))
     }
-}
-
-/// The start record of a run; nothing when it has none that can be read.
-fn start_of(path: &Path) -> Option<Value> {
-    let mut player = SegmentedPlayer::open(path).ok()?;
-    for _ in 0..START_WITHIN {
-        let frame = player.next_data_frame().ok()??;
-        if frame.kind != FrameKind::Lifecycle {
-            continue;
-        }
-        let start: Value = serde_json::from_slice(frame.payload).ok()?;
-        if start.get("event").and_then(Value::as_str) == Some("start") {
-            return Some(start);
-        }
-    }
-    None
 }
 
 /// Where the study of a run may be: as the tuner was given it, from where it ran, and beside the folder of the run.

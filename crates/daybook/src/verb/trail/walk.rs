@@ -8,7 +8,7 @@ use std::sync::Arc;
 use atune_core::storage::journal::verify_study;
 use durable::{Finding, Fs as _, Outcome, RealFs, Severity, Verdict};
 use omniloop_core::journal::SetOptions;
-use omniloop_core::recorder::{RUN_ID, RUN_TICK, STUDY_ID, TRIAL_NUMBER};
+use omniloop_core::recorder::{RUN_HEAD, RUN_ID, RUN_PATH, RUN_TICK, STUDY_ID, TRIAL_NUMBER};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use traza::span::Span;
@@ -20,7 +20,7 @@ use crate::failure::{BAD_CODE, Failure};
 use crate::text::count;
 use crate::verb::study::trial_json;
 use crate::verb::trace::Lead;
-use crate::verb::tune::attributes::{RUN_HEAD, RUN_PATH, TRACE_ID};
+use crate::verb::tune::attributes::TRACE_ID;
 use crate::verb::verify_run;
 
 /// More than this is no trail any more.

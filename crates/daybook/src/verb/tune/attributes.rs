@@ -3,11 +3,5 @@
 /// Of a study: its parameters, one text each, as the command line spells them.
 pub(super) const SPACE: &str = "tune.space";
 
-/// Of a trial: the file of its run, relative to the folder of the study file if it lies in it.
-pub(crate) const RUN_PATH: &str = "run.path";
-
-/// Of a trial: the head of its run's hash chain, in hexadecimal, once the run is sealed.
-pub(crate) const RUN_HEAD: &str = "run.head";
-
 /// Of a trial: the trace that its command's spans belong to, in hexadecimal.
 pub(crate) const TRACE_ID: &str = "run.trace_id";

@@ -10,9 +10,9 @@ use atune_core::replica::{self, Replica};
 use atune_core::study::StudyError;
 use atune_core::trial::{Direction, TrialState};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use omniloop_core::recorder::RUN_PATH;
 use serde_json::{Value, json};
 
-use super::attributes::RUN_PATH;
 use super::pool::{Ended, Why};
 use super::session::{Session, told};
 use super::trial::Finished;

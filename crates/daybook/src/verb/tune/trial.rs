@@ -11,10 +11,12 @@ use atune_core::trial::TrialState;
 use atune_core::worker::WorkerError;
 use durable::digest::hex;
 use durable::{Fs as _, RealFs};
-use omniloop_core::recorder::{Links, RESOURCE_VARIABLE, RUN_ID, TRACE_VARIABLE, new_run_id};
+use omniloop_core::recorder::{
+    Links, RESOURCE_VARIABLE, RUN_HEAD, RUN_ID, RUN_PATH, TRACE_VARIABLE, new_run_id,
+};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{RUN_HEAD, RUN_PATH, TRACE_ID};
+use super::attributes::TRACE_ID;
 use super::child::{self, Ended, Ending, Job, Verdict};
 use super::command::variables;
 use super::interrupt::Interrupt;
