@@ -4,8 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::links::new_run_id;
 use super::payload::Payload;
 use crate::journal::FrameKind;
+
+/// The one member of a line that says that the command has changed a variable.
+const MUTATION: &str = "mutation";
+/// Who changed it: whatever else a line claims, it was the command.
+const SOURCE: &str = "command";
 
 /// The longest line that is kept whole; a longer one is recorded in pieces.
 pub(super) const LINE_LEN_MAX: usize = 8 << 20;
@@ -61,7 +67,8 @@ impl LineCutter {
     }
 }
 
-/// The record of a line of standard output: an object is telemetry, anything else is a log line.
+/// The record of a line of standard output: an object is telemetry, or a change of which it tells;
+/// anything else is a log line.
 ///
 /// With `tick_on`, an object is telemetry only when it has that member; another object is a log line
 /// that keeps its members.
@@ -71,6 +78,9 @@ pub(super) fn stdout_record(
 ) -> (FrameKind, Vec<u8>, Option<Map<String, Value>>) {
     let object = (!line.is_piece).then(|| as_object(&line.bytes)).flatten();
     if let Some((text, object)) = object {
+        if let Some(payload) = mutation(&object) {
+            return (FrameKind::Mutation, payload.bytes(), None);
+        }
         if tick_on.is_none_or(|field| object.contains_key(field)) {
             return (FrameKind::Telemetry, text, Some(object));
         }
@@ -80,6 +90,32 @@ pub(super) fn stdout_record(
         return (FrameKind::Control, payload.bytes(), None);
     }
     (FrameKind::Control, log_payload("stdout", line), None)
+}
+
+/// The change of which an object tells: `{"mutation": {"name": …, "old": …, "new": …}}` and nothing else,
+/// with `cause` and `correlation_id` if the command has them to tell (`docs/formats/omni.md`, "Recorded
+/// commands"). Source and principal are not the command's to say: what it prints is its own doing.
+fn mutation(object: &Map<String, Value>) -> Option<Payload> {
+    let told = object.get(MUTATION).filter(|_| object.len() == 1)?;
+    let told = told.as_object()?;
+    let is_known =
+        |member: &String| ["name", "old", "new", "cause", "correlation_id"].contains(&&**member);
+    let text = |member| match told.get(member) {
+        None => Some(None),
+        Some(Value::String(text)) => Some(Some(text.clone())),
+        Some(_) => None,
+    };
+    let (name, cause, id) = (text("name")??, text("cause")?, text("correlation_id")?);
+    if !told.keys().all(is_known) {
+        return None;
+    }
+    let changed = Payload::new("name", name)
+        .with_some("old", told.get("old").cloned())
+        .with("new", told.get("new")?.clone())
+        .with("source", SOURCE)
+        .with("correlation_id", id.unwrap_or_else(new_run_id))
+        .with_some("cause", cause);
+    Some(changed)
 }
 
 /// The payload of a log record.
@@ -211,6 +247,44 @@ mod tests {
         assert_eq!(kind, FrameKind::Control);
         let payload: Value = serde_json::from_str(&payload).unwrap();
         assert_eq!(payload["fields"]["eta"], 9);
+    }
+
+    #[test]
+    fn a_change_that_the_command_tells_of_is_a_mutation_by_the_command() {
+        let told = r#"{"mutation":{"name":"lr","old":0.8,"new":0.4,"cause":"plateau","correlation_id":"p-1"}}"#;
+        for tick_on in [None, Some("step")] {
+            let (kind, payload) = recorded(told, tick_on);
+            assert_eq!(kind, FrameKind::Mutation);
+            assert_eq!(
+                payload,
+                r#"{"name":"lr","old":0.8,"new":0.4,"source":"command","correlation_id":"p-1","cause":"plateau"}"#
+            );
+        }
+        let (kind, payload) = recorded(r#"{"mutation":{"name":"lr","new":NaN}}"#, None);
+        assert_eq!(kind, FrameKind::Mutation);
+        let payload: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!(payload["new"], "NaN");
+        assert_eq!(payload.get("old"), None);
+        assert_eq!(payload["correlation_id"].as_str().unwrap().len(), 32);
+    }
+
+    #[test]
+    fn an_object_that_only_looks_like_a_change_is_telemetry_as_ever() {
+        for object in [
+            r#"{"mutation":{"name":"lr","new":1},"step":3}"#,
+            r#"{"mutation":{"name":"lr"}}"#,
+            r#"{"mutation":{"new":1}}"#,
+            r#"{"mutation":{"name":1,"new":1}}"#,
+            r#"{"mutation":{"name":"lr","new":1,"correlation_id":7}}"#,
+            r#"{"mutation":{"name":"lr","new":1,"principal":"root"}}"#,
+            r#"{"mutation":{"name":"lr","new":1,"source":"control"}}"#,
+            r#"{"mutation":0.25}"#,
+        ] {
+            assert_eq!(
+                recorded(object, None),
+                (FrameKind::Telemetry, object.to_owned())
+            );
+        }
     }
 
     #[test]
