@@ -199,11 +199,16 @@ pub(super) fn place_new(fs: &dyn Fs, path: &Path, token: &str, bytes: &[u8]) -> 
     let mut file = fs
         .create_new(&temporary, Access::Shared)
         .map_err(io("create"))?;
-    file.append(bytes).map_err(io("write"))?;
-    file.sync().map_err(io("sync"))?;
-    fs.hard_link(&temporary, path)
-        .map_err(JournalError::io("create", path))?;
-    fs.remove_file(&temporary).map_err(io("remove"))?;
+    let placed = (file.append(bytes).map_err(io("write")))
+        .and_then(|()| file.sync().map_err(io("sync")))
+        .and_then(|()| {
+            let linked = fs.hard_link(&temporary, path);
+            linked.map_err(JournalError::io("create", path))
+        });
+    drop(file);
+    // Also of an attempt that came too late; the first error is the one to tell.
+    let removed = fs.remove_file(&temporary).map_err(io("remove"));
+    placed.and(removed)?;
     sync_parent(fs, path).map_err(JournalError::io("sync the folder of", path))
 }
 
