@@ -4,14 +4,14 @@
 
 It fits a network with one hidden layer to two interleaved half moons by gradient descent. Halfway
 the learning rate is cut to a tenth. Every step prints one JSON object, which the recorder stores as
-telemetry; everything else it prints is stored as log lines.
+telemetry, and the cut is told as a change, for `daybook why run.omni lr`; everything else it prints is
+stored as log lines.
 """
 
 import argparse
 import json
 import math
 import random
-import sys
 
 
 def half_moons(count, rng):
@@ -81,8 +81,9 @@ def main():
     print(f"training on {len(data)} points, {args.steps} steps, seed {args.seed}", flush=True)
     for step in range(1, args.steps + 1):
         if step == args.steps // 2 + 1:
-            learning_rate /= 10
-            print(f"learning rate cut to {learning_rate:g} at step {step}", file=sys.stderr, flush=True)
+            before, learning_rate = learning_rate, learning_rate / 10
+            change = {"name": "lr", "old": before, "new": learning_rate, "cause": "half of the steps done"}
+            print(json.dumps({"mutation": change}), flush=True)
         loss, accuracy, norm = network.step(rng.sample(data, 32), learning_rate)
         state = {"step": step, "loss": loss, "accuracy": accuracy, "lr": learning_rate, "grad_norm": norm}
         print(json.dumps(state), flush=True)

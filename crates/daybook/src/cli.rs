@@ -24,6 +24,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Demo(verb::demo::DemoArgs),
+    #[command(hide = true)]
+    DemoTrain(verb::demo::TrainArgs),
     Record(Box<verb::record::RecordArgs>),
     Ctl(verb::ctl::CtlArgs),
     Tune(Box<verb::tune::TuneArgs>),
@@ -51,6 +53,7 @@ impl Cli {
     pub(crate) fn run(self) -> Outcome {
         match self.verb {
             Verb::Demo(args) => verb::demo::run(&args),
+            Verb::DemoTrain(args) => verb::demo::train(&args),
             Verb::Record(args) => verb::record::run(&args),
             Verb::Ctl(args) => verb::ctl::run(&args),
             Verb::Tune(args) => verb::tune::run(&args),

@@ -27,7 +27,8 @@ use crate::trace_parent::TraceParent;
 
 /// Runs a command and records it: its output line by line, its signals, how it started and ended.
 ///
-/// A line of standard output that is a JSON object is a telemetry record and advances the tick; every
+/// A line of standard output that is a JSON object is a telemetry record and advances the tick; a line
+/// `{"mutation": {"name": …, "old": …, "new": …, "cause": …}}` says that the command changed a variable; every
 /// other line, and all of standard error, is a log record. The output still goes where it would have
 /// gone. Another process can read the file while it grows.
 ///

@@ -6,6 +6,8 @@ mod attest;
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod evals;
 #[cfg(test)]
 mod export;

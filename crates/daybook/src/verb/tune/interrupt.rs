@@ -10,24 +10,24 @@ use crate::failure::Failure;
 
 /// How often this process was asked to end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interrupt(Arc<AtomicUsize>);
+pub(crate) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1
     }
 
     /// As a signal does.
-    pub(super) fn ask(&self) {
+    pub(crate) fn ask(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts signals until the answer is dropped.
-    pub(super) fn listen(&self) -> Result<Listening, Failure> {
+    pub(crate) fn listen(&self) -> Result<Listening, Failure> {
         let failed = |error| Failure::io("cannot wait for signals", &error);
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
         let handle = signals.handle();
@@ -41,7 +41,7 @@ impl Interrupt {
 
 /// Signals are counted as long as it lives.
 #[derive(Debug)]
-pub(super) struct Listening(Handle);
+pub(crate) struct Listening(Handle);
 
 impl Drop for Listening {
     fn drop(&mut self) {

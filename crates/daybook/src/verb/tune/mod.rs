@@ -5,7 +5,7 @@ mod child;
 mod command;
 mod components;
 mod grammar;
-mod interrupt;
+pub(crate) mod interrupt;
 mod pool;
 mod result;
 mod session;
