@@ -206,9 +206,7 @@ impl Told {
                 let run = self.attribute(self.best, "run.id");
                 spans.len() as u64 == named[0]
                     && named[1] == self.best
-                    && spans
-                        .iter()
-                        .all(|span| span.to_json().to_string().contains(&run))
+                    && spans.iter().all(|span| span.to_json().contains(&run))
             }
             "trial, run and trace are here, and fit together" => {
                 // Of a folder the trail proves the bytes too.

@@ -79,7 +79,7 @@ fn a_step_is_reported_from_five_repeats_in_one_trace() {
     assert!(diagnose(&calls(4, |_, _| {})).findings.is_empty());
     assert_eq!(only(&calls(5, |_, _| {})).places, [0, 1, 2, 3, 4]);
     let apart = calls(8, |place, span| {
-        span.trace_id = format!("t{}", place % 2).into()
+        span.trace_id = format!("t{}", place % 2).into();
     });
     assert!(diagnose(&apart).findings.is_empty());
 }
