@@ -71,14 +71,18 @@ pub(super) fn serve(server: &Server, mut stream: Stream, is_idle: &AtomicBool) {
         }
         match one(server, &mut stream, &mut buffer) {
             Next::Goes => {}
-            Next::Ends => break,
+            Next::Ends => {
+                stream.linger(Duration::ZERO);
+                return;
+            }
             Next::EndsEarly => {
                 stream.linger(LINGER);
                 return;
             }
         }
     }
-    stream.linger(Duration::ZERO);
+    // More may have been asked already, and an end with unread bytes would take answers back that are on their way.
+    stream.linger(LINGER);
 }
 
 /// Answers one request of which a byte has come.

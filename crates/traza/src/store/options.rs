@@ -9,7 +9,7 @@ use crate::llm::Pricing;
 use crate::segment::codec::Codec;
 
 /// What spans take in memory, in bytes, when the buffer is full although there are few of them.
-const BUFFER_MEMORY: u128 = 64 << 20;
+const BUFFER_MEMORY: u128 = 48 << 20;
 
 /// What has happened when a batch is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
