@@ -131,8 +131,10 @@ struct Shared {
 struct Writer {
     /// None for a store that keeps no log.
     log: Option<Log>,
-    /// Where the frames begin that no segment holds, when the log is so long that it should be shortened.
+    /// Where the frames began that no segment held after the last seal.
     sealed_up_to: Option<Place>,
+    /// The log is so long that those before that place should be taken out of it.
+    is_trim_due: bool,
     /// Spans taken in since the last seal, repeated ones too.
     taken_in: usize,
     /// When the oldest buffered span came, on the monotonic clock.

@@ -105,8 +105,9 @@ impl Shared {
                 writer.failure = Some(error.to_string());
             }
         }
-        if result.is_ok() && self.is_log_long(&writer) {
+        if result.is_ok() {
             writer.sealed_up_to = logged;
+            writer.is_trim_due = self.is_log_long(&writer);
         }
         drop(writer);
         self.sealed.notify_all();
@@ -118,7 +119,11 @@ impl Shared {
 
     /// Takes out of a long log what is in segments. Not by the thread that seals: batches would wait for that.
     pub(super) fn trim_log(&self) {
-        let sealed = self.writer().sealed_up_to.take();
+        let sealed = {
+            let mut writer = self.writer();
+            let is_due = std::mem::take(&mut writer.is_trim_due);
+            writer.sealed_up_to.filter(|_| is_due)
+        };
         if let Some(sealed) = sealed {
             // When this fails the log only holds more than it must, or is rewritten before it is next used.
             self.trim_log_to(sealed).ok();
@@ -198,7 +203,9 @@ impl Shared {
     pub(super) fn why_due(&self, writer: &Writer, buffer: &Buffer) -> Option<Due> {
         let options = &self.options;
         let buffered = buffer.len();
-        let log_len = writer.log.as_ref().map_or(0, wal::Log::frames_len);
+        // What is in segments and was not yet taken out is no reason to seal again.
+        let log = writer.log.as_ref();
+        let log_len = log.map_or(0, |log| log.len_behind(writer.sealed_up_to));
         let is_full = options.flush_spans > 0
             && (buffered >= options.flush_spans
                 || writer.taken_in >= options.flush_spans

@@ -72,6 +72,13 @@ impl Log {
         self.len - EMPTY_LEN
     }
 
+    /// Bytes of the frames behind `place`; of all frames when that is no place of the log, or none.
+    pub(crate) fn len_behind(&self, place: Option<Place>) -> u64 {
+        let place = place.filter(|place| place.cuts == self.cuts);
+        let behind = place.and_then(|place| self.len.checked_sub(place.offset));
+        behind.unwrap_or_else(|| self.frames_len())
+    }
+
     /// The stamp of the last frame, or the one that the next follows.
     pub(crate) fn last(&self) -> Stamp {
         self.last
@@ -365,6 +372,30 @@ mod tests {
         assert!(log.replace(&fs, begun).unwrap().is_none());
         assert!(log.copy_behind(&fs, place).unwrap().is_none());
         assert_eq!(numbers(&fs), [2, 3]);
+    }
+
+    #[test]
+    fn what_is_behind_a_place_is_counted_until_frames_are_taken_out() {
+        let fs = SimFs::new();
+        let mut log = log(&fs).unwrap();
+        log.append(&payload(1)).unwrap();
+        let one = log.frames_len();
+        let place = log.end();
+        assert_eq!(
+            (log.len_behind(None), log.len_behind(Some(place))),
+            (one, 0)
+        );
+        log.append(&payload(2)).unwrap();
+        assert_eq!(
+            (log.frames_len(), log.len_behind(Some(place))),
+            (2 * one, one)
+        );
+        let tail = log.copy_behind(&fs, place).unwrap().unwrap();
+        assert!(log.replace(&fs, tail).unwrap().is_some());
+        log.append(&payload(3)).unwrap();
+        assert_eq!(log.len_behind(Some(place)), 2 * one);
+        log.reset().unwrap();
+        assert_eq!(log.len_behind(Some(place)), 0);
     }
 
     #[test]
